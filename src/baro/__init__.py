@@ -13,5 +13,6 @@ The rooms, lowest first (import-linter holds the order):
 ``apiserver``   the embedded Kubernetes API server
 ``controller``  the planner, and simulated stand-ins for upstream components
 ``agent``       discovery on a node, and publishing what it found
+``demo``        the whole system on one machine, and its story
 ``cli``         the command line
 """

@@ -1,0 +1,182 @@
+"""Rules for names and other short texts. Each function returns what is wrong; empty means right.
+
+Texts are those of ``k8s.io/apimachinery`` (``pkg/util/validation``, ``pkg/api/validate``). Hand-written
+checks count "characters", declarative ones "bytes"; both mean bytes of UTF-8.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from baro.model.validation.causes import Problems
+
+_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
+_KEY: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_VALUE: Final = rf"({_KEY})?"
+_C_IDENTIFIER: Final = r"[A-Za-z_][A-Za-z0-9_]*"
+_NUMBER: Final = r"(0|[1-9]\d*)"
+_PRERELEASE: Final = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
+_SEMVER: Final = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PRERELEASE}(\.{_PRERELEASE})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?",
+    re.ASCII,
+)
+_LABEL_TEXT: Final = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
+    "and end with an alphanumeric character"
+)
+_SUBDOMAIN_TEXT: Final = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
+    "start and end with an alphanumeric character"
+)
+_KEY_TEXT: Final = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character"
+)
+_IDENTIFIER_TEXT: Final = (
+    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric "
+    "characters or '_'"
+)
+_DOMAIN_LIMIT: Final = 63
+_IDENTIFIER_LIMIT: Final = 32
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+Found = tuple[str, ...]
+
+
+def dns_label(name: str, unit: str = "characters") -> Found:
+    """At most 63 of ``[a-z0-9-]``, no ``-`` at the ends."""
+    found = _over(name, 63, unit)
+    if re.fullmatch(_LABEL, name):
+        return found
+    if re.fullmatch(_SUBDOMAIN, name):
+        return (*found, "must not contain dots")
+    return (*found, _regex_text(_LABEL_TEXT, _LABEL, "my-name", "123-abc"))
+
+
+def dns_subdomain(name: str, unit: str = "characters") -> Found:
+    """Labels joined by dots, at most 253."""
+    found = _over(name, 253, unit)
+    if not re.fullmatch(_SUBDOMAIN, name):
+        found += (_regex_text(_SUBDOMAIN_TEXT, _SUBDOMAIN, "example.com"),)
+    return found
+
+
+def label_key(key: str) -> Found:
+    """``[prefix/]name`` as labels, annotations and taints use it."""
+    prefix, slash, name = key.rpartition("/")
+    if "/" in prefix:
+        text = _regex_text(f"a valid label key {_KEY_TEXT}", _KEY, "MyName", "my.name", "123-abc")
+        return (f"{text} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",)
+    found: Found = ()
+    if slash:
+        wrong = dns_subdomain(prefix, "bytes") if prefix else ("must be non-empty",)
+        found = tuple(f"prefix part {text}" for text in wrong)
+    if not name:
+        found += ("name part must be non-empty",)
+    else:
+        found += tuple(f"name part {text}" for text in _over(name, 63, "bytes"))
+    if not re.fullmatch(_KEY, name):
+        found += (f"name part {_regex_text(_KEY_TEXT, _KEY, 'MyName', 'my.name', '123-abc')}",)
+    return found
+
+
+def label_value(value: str) -> Found:
+    found = _over(value, 63, "bytes")
+    if not re.fullmatch(_VALUE, value):
+        text = f"a valid label must be an empty string or {_KEY_TEXT.removeprefix('must ')}"
+        found += (_regex_text(text, _VALUE, "MyValue", "my_value", "12345"),)
+    return found
+
+
+def is_semver(version: str) -> bool:
+    """Semantic Versioning 2.0.0, the three numbers without leading zeros and without ``v``."""
+    return _SEMVER.fullmatch(version) is not None
+
+
+def is_uuid(text: str) -> bool:
+    """Lowercase UUID in 8-4-4-4-12 form."""
+    return _UUID.fullmatch(text) is not None
+
+
+def extended_resource(name: str) -> Found:
+    """A domain-prefixed resource name outside ``kubernetes.io``, usable in a quota."""
+    found: Found = ()
+    if "/" not in name:
+        found += ("a name must be a domain-prefixed path, such as 'example.com/my-prop'",)
+    elif "kubernetes.io/" in name:
+        found += ('must not have "kubernetes.io/" domain',)
+    if name.startswith("requests."):
+        found += ('must not have "requests." prefix',)
+    return found + label_key(f"requests.{name}")
+
+
+# --- checks that report more than one kind of cause ------------------------------------------------------
+
+
+def check_driver(problems: Problems, path: str, name: str, limit_unit: str = "bytes") -> None:
+    """A DRA driver name: DNS subdomain in any case, at most 63."""
+    if not name:
+        problems.required(path)
+        return
+    if byte_size(name) > _DOMAIN_LIMIT:
+        problems.too_long(path, _DOMAIN_LIMIT, limit_unit)
+    problems.invalid(path, name, *dns_subdomain(name.lower()))
+
+
+def check_pool(problems: Problems, path: str, name: str) -> None:
+    """A pool name: DNS subdomains joined by ``/``, at most 253."""
+    if not name:
+        problems.required(path)
+        return
+    if byte_size(name) > 253:
+        problems.too_long(path, 253)
+    for part in name.split("/"):
+        problems.invalid(path, part, *dns_subdomain(part))
+
+
+def check_qualified(problems: Problems, path: str, name: str, *, fully: bool = False) -> None:
+    """The name of an attribute or capacity: ``[domain/]identifier``; ``fully`` demands the domain.
+
+    A name with two slashes passes, as it does on a real server (a known gap upstream).
+    """
+    parts = name.split("/")
+    if len(parts) <= 2:
+        if len(parts) == 2:
+            if parts[0]:
+                check_driver(problems, path, parts[0])
+            else:
+                problems.invalid(path, "", "the domain must not be empty")
+        if len(parts) == 2 and not parts[1]:
+            problems.invalid(path, "", "the name must not be empty")
+        else:
+            _check_identifier(problems, path, parts[-1])
+    if fully and "/" not in name:
+        problems.invalid(
+            path, name, "a fully qualified name must be a domain and a name separated by a slash"
+        )
+
+
+def _check_identifier(problems: Problems, path: str, name: str) -> None:
+    if byte_size(name) > _IDENTIFIER_LIMIT:
+        problems.too_long(path, _IDENTIFIER_LIMIT)
+    if not re.fullmatch(_C_IDENTIFIER, name):
+        problems.invalid(
+            path, name, _regex_text(_IDENTIFIER_TEXT, _C_IDENTIFIER, "my_name", "MY_NAME", "MyName")
+        )
+
+
+def _over(text: str, limit: int, unit: str) -> Found:
+    return (f"must be no more than {limit} {unit}",) if byte_size(text) > limit else ()
+
+
+def byte_size(text: str) -> int:
+    """Bytes of ``text`` in UTF-8; a lone surrogate, which JSON can hold, counts as three."""
+    return len(text.encode("utf-8", errors="surrogatepass"))
+
+
+def _regex_text(text: str, regex: str, *examples: str) -> str:
+    """The examples in Go's odd punctuation: ``'a',  or 'b'``."""
+    listed = ",  or ".join(f"'{example}'" for example in examples)
+    return f"{text} (e.g. {listed}, regex used for validation is '{regex}')"
