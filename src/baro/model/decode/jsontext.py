@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from baro.model.gotext import go_quote
+
 _GVK_TYPE: Final = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 )
@@ -58,16 +60,6 @@ def decode_body(data: bytes, kind: str) -> dict[str, Any]:
         )
     found: dict[str, Any] = body
     return found
-
-
-def go_quote(text: str) -> str:
-    """``text`` as Go's ``strconv.Quote`` prints it."""
-    quoted = json.dumps(text, ensure_ascii=False)
-    return re.sub(r"\\u00([0-9a-f]{2})", _control, quoted).replace("\x7f", "\\x7f")
-
-
-def _control(match: re.Match[str]) -> str:
-    return {"07": "\\a", "0b": "\\v"}.get(match.group(1), f"\\x{match.group(1)}")
 
 
 def _no_lone_surrogate(match: re.Match[bytes]) -> bytes:

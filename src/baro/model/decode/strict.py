@@ -21,7 +21,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from baro.model.decode.gotime import time_error
-from baro.model.decode.jsontext import Pairs, go_quote
+from baro.model.decode.jsontext import Pairs
+from baro.model.gotext import go_quote
 from baro.model.quantity import Quantity
 from baro.model.schema import Field, ObjectType, TypeRef, find_kind, resolve
 
