@@ -1,0 +1,98 @@
+"""The agent's loop: discover, publish, wait, again. Time and the way to stop come from the caller.
+
+A failing round is reported and tried again at the next interval; nothing here ends the process.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import msgspec
+
+from baro.agent.publisher import Published, Publisher
+from baro.agent.slices import desired_slices, lost_taints, node_topology
+from baro.model.errors import BaroError
+from baro.model.names import DRIVER
+from baro.topology.machine import Gpu, Machine
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Under which names a node publishes."""
+
+    node: str
+    driver: str = DRIVER
+    pool: str | None = None
+    compat: bool = True
+
+
+class Agent:
+    """Publishes what ``read`` discovers. Remembers GPUs, so that one that is lost stays visible, tainted.
+
+    ``node_uid`` gives the uid of the Node object, ``None`` while there is none.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Machine],
+        publisher: Publisher,
+        settings: Settings,
+        node_uid: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self._read = read
+        self._publisher = publisher
+        self._settings = settings
+        self._node_uid = node_uid
+        self._last: Machine | None = None
+
+    def round(self) -> tuple[Machine, Published]:
+        """One discovery and its publication. Raises what NVML and the API raise."""
+        machine = remembered(self._last, self._read())
+        self._last = machine
+        s = self._settings
+        uid = self._node_uid()
+        slices = desired_slices(
+            machine,
+            node=s.node,
+            driver=s.driver,
+            pool=s.pool,
+            compat=s.compat,
+            taints=lost_taints(machine, s.driver),
+            node_uid=uid,
+        )
+        return machine, self._publisher.publish(slices, node_topology(machine, s.node, s.driver, s.pool, uid))
+
+    def run(
+        self,
+        stop: threading.Event,
+        interval_s: float,
+        on_round: Callable[[Machine, Published], None],
+        on_error: Callable[[BaroError], None],
+    ) -> None:
+        """Rounds until ``stop`` is set."""
+        while not stop.is_set():
+            try:
+                on_round(*self.round())
+            except BaroError as error:
+                on_error(error)
+            stop.wait(interval_s)
+
+
+def remembered(before: Machine | None, now: Machine) -> Machine:
+    """``now``, where a GPU that is lost keeps the identity it had: its claims must not see it vanish.
+
+    Only what names the device is kept (minor, UUID, product, place), never its links or memory in use.
+    """
+    lost = {index for warning in now.warnings if warning.code == "gpu-lost" for index in warning.gpus}
+    if before is None or not lost:
+        return now
+    known = {gpu.index: gpu for gpu in before.gpus}
+    present = {gpu.uuid for gpu in now.gpus}
+
+    def keep(gpu: Gpu) -> Gpu:
+        old = known.get(gpu.index)
+        if gpu.index not in lost or gpu.minor is not None or old is None or old.uuid in present:
+            return gpu
+        return msgspec.structs.replace(old, nvlinks=None, nvlinks_expected=None)
+
+    return msgspec.structs.replace(now, gpus=tuple(map(keep, now.gpus)))
