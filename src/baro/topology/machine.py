@@ -62,6 +62,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     module_id: int | None = None
     clique: str | None = None
     """``<clusterUUID>.<cliqueId>`` of a multi-node NVLink domain."""
+    mig_capable: bool | None = None
 
 
 class Nic(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +94,10 @@ Pair = tuple[int, int]
 """GPU indices, the smaller one first."""
 
 
+MAX_GPUS = 32
+"""More than any machine has; sources refuse more, since sets of GPUs grow without bound."""
+
+
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """One machine as a graph. ``gpus`` are ordered by index; ``links`` holds each unordered pair once."""
 
@@ -105,6 +110,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """NVLinks end at switches (NVSwitch) rather than at the peer; ``None`` when not told."""
     numa_hidden: bool = False
     """A hypervisor merges or hides NUMA or PCIe: affinity facts are not to be trusted."""
+    nvlink_unknown: bool = False
+    """The source cannot tell NVLinks (such as ``topo -mp``): a PCIe cell does not mean "no NVLink"."""
     driver_version: str | None = None
     cuda_driver_version: str | None = None
     source: str = ""
