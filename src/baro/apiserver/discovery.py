@@ -1,0 +1,164 @@
+"""What a client learns before its first request: version, groups, resources, verbs.
+
+Two forms of the same facts: aggregated discovery (``apidiscovery.k8s.io/v2``, what kubectl asks for) and
+the older lists of groups and resources.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from baro.apiserver.catalogue import VERBS, Catalogue, Served
+
+Body = dict[str, Any]
+
+GIT_VERSION: Final = "v1.37.1"
+"""The Kubernetes whose answers this server imitates."""
+_SUBRESOURCE_VERBS: Final = {"binding": ["create"], "finalize": ["update"]}
+_SUBRESOURCE_KINDS: Final = {"binding": "Binding"}
+
+
+def version() -> Body:
+    """``/version``. The platform says plainly that no Kubernetes runs here."""
+    return {
+        "major": "1",
+        "minor": "37",
+        "emulationMajor": "1",
+        "emulationMinor": "37",
+        "gitVersion": GIT_VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "python",
+        "platform": "baro/embedded-simulated",
+    }
+
+
+def aggregated(catalogue: Catalogue, *, core: bool) -> Body:
+    """``APIGroupDiscoveryList`` of ``/api`` (``core``) or ``/apis``."""
+    groups: dict[str, list[str]] = {}
+    for group, api in catalogue.group_versions():
+        if (group == "") == core:
+            groups.setdefault(group, []).append(api)
+    items = [
+        {
+            "metadata": {"name": group} if group else {},
+            "versions": [
+                {
+                    "version": api,
+                    "resources": [_discovered(served) for served in catalogue.of_version(group, api)],
+                    "freshness": "Current",
+                }
+                for api in versions
+            ],
+        }
+        for group, versions in groups.items()
+    ]
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": items,
+    }
+
+
+def _discovered(served: Served) -> Body:
+    kind = served.kind
+    found: Body = {
+        "resource": kind.plural,
+        "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+        "singularResource": kind.singular,
+        "verbs": list(VERBS),
+    }
+    if kind.short_names:
+        found["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        found["categories"] = list(kind.categories)
+    if served.subresources:
+        found["subresources"] = [
+            {
+                "subresource": name,
+                "responseKind": {
+                    "group": kind.group,
+                    "version": kind.version,
+                    "kind": _SUBRESOURCE_KINDS.get(name, kind.kind),
+                },
+                "verbs": _SUBRESOURCE_VERBS.get(name, ["get", "patch", "update"]),
+            }
+            for name in served.subresources
+        ]
+    return found
+
+
+def api_versions(address: str) -> Body:
+    """Legacy ``/api``."""
+    return {
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
+    }
+
+
+def group_list(catalogue: Catalogue) -> Body:
+    """Legacy ``/apis``."""
+    names = dict.fromkeys(group for group, _ in catalogue.group_versions() if group)
+    groups = [api_group(catalogue, name) for name in names]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+def api_group(catalogue: Catalogue, name: str) -> Body | None:
+    """Legacy ``/apis/GROUP``; None for a group that is not served."""
+    versions = [
+        {"groupVersion": f"{group}/{api}", "version": api}
+        for group, api in catalogue.group_versions()
+        if group == name
+    ]
+    if not versions or not name:
+        return None
+    return {
+        "kind": "APIGroup",
+        "apiVersion": "v1",
+        "name": name,
+        "versions": versions,
+        "preferredVersion": versions[0],
+    }
+
+
+def resource_list(catalogue: Catalogue, group: str, api: str) -> Body | None:
+    """Legacy ``/api/v1`` and ``/apis/GROUP/VERSION``; None for a version that is not served."""
+    resources: list[Body] = []
+    for served in catalogue.of_version(group, api):
+        kind = served.kind
+        entry: Body = {
+            "name": kind.plural,
+            "singularName": kind.singular,
+            "namespaced": kind.namespaced,
+            "kind": kind.kind,
+            "verbs": list(VERBS),
+        }
+        if kind.short_names:
+            entry["shortNames"] = list(kind.short_names)
+        if kind.categories:
+            entry["categories"] = list(kind.categories)
+        resources.append(entry)
+        resources += [
+            {
+                "name": f"{kind.plural}/{name}",
+                "singularName": "",
+                "namespaced": kind.namespaced,
+                "kind": _SUBRESOURCE_KINDS.get(name, kind.kind),
+                "verbs": _SUBRESOURCE_VERBS.get(name, ["get", "patch", "update"]),
+            }
+            for name in served.subresources
+        ]
+    if not resources:
+        return None
+    group_version = f"{group}/{api}" if group else api
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": group_version,
+        "resources": resources,
+    }

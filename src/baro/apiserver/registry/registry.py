@@ -1,0 +1,368 @@
+"""Create, read, update, patch and bind. Deletion and what follows from it is in ``deletion``.
+
+Bodies go in as clients of a version send them and come out in the stored form (``from_stored`` makes the
+client's form). Every write is a compare-and-swap on the revision that was read, tried again when someone
+else was faster and the client did not insist on a revision.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any, Final
+
+from baro.apiserver.catalogue import BINDING, Catalogue, Served
+from baro.apiserver.patching import PatchError, Problem
+from baro.apiserver.registry import deletion
+from baro.apiserver.registry.admission import BOOT_NAMESPACES, admit_create
+from baro.apiserver.registry.defaults import set_defaults
+from baro.apiserver.registry.fields import index
+from baro.apiserver.registry.naming import Clock, Namer, timestamp, utc_now
+from baro.apiserver.registry.options import DeleteOptions, WriteOptions
+from baro.apiserver.registry.reading import Page, Window, read_page
+from baro.apiserver.registry.strategy import (
+    CREATE_ON_UPDATE,
+    NAMESPACES,
+    PODS,
+    needs_resource_version,
+    prepare_create,
+    prepare_update,
+)
+from baro.apiserver.registry.transitions import refused
+from baro.apiserver.registry.versions import from_stored, to_stored
+from baro.apiserver.status import (
+    MODIFIED,
+    Cause,
+    Resource,
+    StatusError,
+    already_exists,
+    bad_patch,
+    bad_request,
+    conflict,
+    entity_too_large,
+    invalid,
+    not_found,
+)
+from baro.apiserver.storage import Key, KeyTakenError, NoSuchKeyError, Record, StaleError, Store
+from baro.apiserver.validation import check_decoding, check_kind, check_patched, check_rules, missing_name
+
+Body = dict[str, Any]
+
+_ATTEMPTS: Final = 16
+"""Tries of an unconditional write, and of a generated name, before the client is told."""
+_RESTORED: Final = (
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+
+
+class Registry:
+    """The API's objects over a store. Safe to use from several threads if the store is."""
+
+    def __init__(
+        self, store: Store, *, catalogue: Catalogue, clock: Clock = utc_now, random: Random | None = None
+    ) -> None:
+        self.store = store
+        self.catalogue = catalogue
+        self._clock = clock
+        self._namer = Namer(random if random is not None else Random())  # noqa: S311 - names, not secrets
+        namespaces = catalogue.find("", "v1", "namespaces")
+        for name in BOOT_NAMESPACES:
+            if namespaces is not None and store.get(Key(NAMESPACES, "", name)) is None:
+                self.create(namespaces, "", {"metadata": {"name": name}}, WriteOptions())
+
+    def now(self) -> str:
+        return timestamp(self._clock())
+
+    # --- reading ------------------------------------------------------------------------------------------
+
+    def get(self, served: Served, namespace: str, name: str) -> Record:
+        """Raises 404."""
+        record = self.store.get(Key(served.key, namespace, name))
+        if record is None:
+            raise not_found(served.resource, name)
+        return record
+
+    def list(self, served: Served, namespace: str | None, window: Window) -> Page:
+        return read_page(self.store, served, namespace, window)
+
+    # --- creating -----------------------------------------------------------------------------------------
+
+    def create(self, served: Served, namespace: str, body: Any, options: WriteOptions) -> Body:
+        """The new object in its stored form. Raises the StatusErrors of the API."""
+        checked = check_kind(body, served)
+        check_decoding(checked, served, options.field_validation, options.warnings)
+        stored = to_stored(checked, served)
+        metadata = stored.setdefault("metadata", {})
+        self._set_namespace(served, metadata, namespace)
+        base = str(metadata.get("generateName") or "")
+        generated = not metadata.get("name") and bool(base)
+        for attempt in range(_ATTEMPTS):
+            if generated:
+                metadata["name"] = self._namer.name(base)
+            candidate = self._new_object(served, copy.deepcopy(stored))
+            name = candidate["metadata"]["name"]
+            if options.dry_run and self.store.get(Key(served.key, namespace, name)) is None:
+                return candidate
+            try:
+                if options.dry_run:
+                    raise KeyTakenError(name)
+                key = Key(served.key, namespace, name)
+                return self.store.create(key, candidate, index(served, candidate)).body()
+            except KeyTakenError:
+                if not generated or attempt == _ATTEMPTS - 1:
+                    raise already_exists(served.resource, name) from None
+        raise already_exists(served.resource, base)  # pragma: no cover - the loop ends by return or raise
+
+    def _new_object(self, served: Served, stored: Body) -> Body:
+        metadata = stored["metadata"]
+        if not metadata.get("name"):
+            raise missing_name(served)
+        namespace = str(metadata.get("namespace") or "")
+        prepare_create(served, stored)
+        set_defaults(served.key, stored, self.now())
+        admit_create(self.store, served, namespace, stored)
+        metadata["uid"] = self._namer.uid()
+        metadata["creationTimestamp"] = self.now()
+        check_rules(stored, served)
+        return stored
+
+    @staticmethod
+    def _set_namespace(served: Served, metadata: Body, namespace: str) -> None:
+        named = metadata.get("namespace")
+        if not served.kind.namespaced:
+            metadata.pop("namespace", None)
+        elif named and named != namespace:
+            raise bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        else:
+            metadata["namespace"] = namespace
+
+    def restore(self, served: Served, namespace: str, body: Any) -> Body:
+        """Takes an object of a dump or manifest over as it is: UID, times, finalizers and status are kept.
+
+        A missing namespace is made. Raises the StatusErrors of :meth:`create`.
+        """
+        checked = check_kind(body, served)
+        check_decoding(checked, served, "Ignore", [])
+        stored = to_stored(checked, served)
+        metadata = stored.setdefault("metadata", {})
+        self._set_namespace(served, metadata, namespace)
+        kept = {name: metadata[name] for name in _RESTORED if name in metadata}
+        status = stored.get("status")
+        namespaces = self.catalogue.stored(NAMESPACES)
+        if namespace and self.store.get(Key(NAMESPACES, "", namespace)) is None:
+            self.create(namespaces, "", {"metadata": {"name": namespace}}, WriteOptions())
+        restored = self._new_object(served, stored)
+        restored["metadata"].update(kept)
+        if status:
+            restored["status"] = status
+        key = Key(served.key, namespace, restored["metadata"]["name"])
+        try:
+            return self.store.create(key, restored, index(served, restored)).body()
+        except KeyTakenError:
+            raise already_exists(served.resource, key.name) from None
+
+    # --- updating -----------------------------------------------------------------------------------------
+
+    def update(
+        self,
+        served: Served,
+        key: tuple[str, str],
+        body: Any,
+        options: WriteOptions,
+        subresource: str = "",
+    ) -> tuple[Body, bool]:
+        """Replaces the object at ``key`` (namespace, name). Also says whether it was created by this."""
+        namespace, name = key
+        checked = check_kind(body, served)
+        check_decoding(checked, served, options.field_validation, options.warnings)
+        new = to_stored(checked, served)
+        metadata = new.setdefault("metadata", {})
+        self._check_name(metadata, name)
+        self._set_namespace(served, metadata, namespace)
+        missing = self.store.get(Key(served.key, namespace, name)) is None
+        if missing and not subresource and served.key in CREATE_ON_UPDATE:
+            return self.create(served, namespace, body, options), True
+        if not missing and not metadata.get("resourceVersion") and needs_resource_version(served):
+            cause = Cause(
+                "FieldValueInvalid",
+                "metadata.resourceVersion",
+                "Invalid value: 0x0: must be specified for an update",
+            )
+            raise invalid(served.kind.group, served.kind.kind, name, [cause])
+        return self._change(served, key, lambda _old: copy.deepcopy(new), options, subresource), False
+
+    def patch(
+        self,
+        served: Served,
+        key: tuple[str, str],
+        apply: Callable[[Body], Any],
+        patch_text: str,
+        options: WriteOptions,
+        subresource: str = "",
+    ) -> Body:
+        """Changes the object as ``apply`` does to the form that clients of ``served`` see."""
+        namespace, name = key
+
+        def change(old: Body) -> Body:
+            try:
+                patched = apply(from_stored(old, served))
+            except PatchError as error:
+                raise _patch_status(error) from None
+            if not isinstance(patched, Mapping):
+                raise bad_patch()
+            if (
+                patched.get("kind") != served.kind.kind
+                or patched.get("apiVersion") != served.kind.api_version
+            ):
+                raise bad_request(
+                    f"the patch makes it a {patched.get('kind')} of {patched.get('apiVersion')}, "
+                    "which is not what the URL names"
+                )
+            check_patched(patched, patch_text, options.field_validation, options.warnings)
+            new = to_stored(patched, served)
+            metadata = new.setdefault("metadata", {})
+            self._check_name(metadata, name)
+            self._set_namespace(served, metadata, namespace)
+            return new
+
+        return self._change(served, key, change, options, subresource, reapply=True)
+
+    def _change(
+        self,
+        served: Served,
+        key: tuple[str, str],
+        change: Callable[[Body], Body],
+        options: WriteOptions,
+        subresource: str,
+        *,
+        reapply: bool = False,
+    ) -> Body:
+        """``reapply``: ``change`` starts from what is stored, so a lost race is another try, no conflict."""
+        namespace, name = key
+        for _attempt in range(_ATTEMPTS):
+            record = self.get(served, namespace, name)
+            old = record.body()
+            new = change(record.body())
+            insists = self._check_revision(served, new["metadata"], record, name)
+            prepare_update(served, new, old, subresource)
+            set_defaults(served.key, new, self.now())
+            causes = refused(served, new, old, subresource)
+            if causes:
+                raise invalid(served.kind.group, served.kind.kind, name, causes)
+            check_rules(new, served)
+            try:
+                return self._write(served, record, old, new, dry_run=options.dry_run)
+            except StaleError:
+                if insists and not reapply:
+                    raise conflict(served.resource, name, MODIFIED) from None
+            except NoSuchKeyError:
+                raise not_found(served.resource, name) from None
+        raise conflict(served.resource, name, MODIFIED)
+
+    def _write(self, served: Served, record: Record, old: Body, new: Body, *, dry_run: bool) -> Body:
+        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        if new == old or dry_run:
+            return new
+        if deletion.is_finished(served, new):
+            deletion.remove(self, record)
+            return new
+        written = self.store.replace(record.key, new, index(served, new), record.revision).body()
+        if served.key == NAMESPACES:
+            deletion.finish_namespace(self, record.key.name)
+        return written
+
+    @staticmethod
+    def _check_name(metadata: Body, name: str) -> None:
+        named = metadata.get("name")
+        if named and named != name:
+            raise bad_request(f"the name of the object ({named}) does not match the name on the URL ({name})")
+        metadata["name"] = name
+
+    @staticmethod
+    def _check_revision(served: Served, metadata: Body, record: Record, name: str) -> bool:
+        """Whether the client insists on the revision that was read. Raises 409 for another one."""
+        uid, revision = metadata.get("uid"), metadata.get("resourceVersion")
+        if uid and uid != record.index.uid:
+            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.index.uid}"
+            raise conflict(served.resource, name, why)
+        if not revision or revision == "0":
+            return False
+        if revision != str(record.revision):
+            raise conflict(served.resource, name, MODIFIED)
+        return True
+
+    # --- binding ------------------------------------------------------------------------------------------
+
+    def bind(self, namespace: str, name: str, binding: Any, *, dry_run: bool = False) -> None:
+        """Assigns a pod to a node, once, as ``POST pods/NAME/binding`` does."""
+        checked = check_kind(binding, BINDING)
+        check_decoding(checked, BINDING, "Ignore", [])
+        known = to_stored(checked, BINDING)
+        metadata, target = known.get("metadata") or {}, known.get("target") or {}
+        if metadata.get("name", name) != name:
+            raise bad_request("name in URL does not match name in Binding object")
+        node = target.get("name")
+        if target.get("kind") not in ("", None, "Node"):
+            message = f'Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
+            raise invalid("", "Binding", name, [Cause("FieldValueNotSupported", "target.kind", message)])
+        if not isinstance(node, str) or not node:
+            raise invalid("", "Binding", name, [Cause("FieldValueRequired", "target.name", "Required value")])
+        pods = self.catalogue.stored(PODS)
+        for _attempt in range(_ATTEMPTS):
+            record = self.get(pods, namespace, name)
+            self._check_revision(pods, dict(metadata), record, name)
+            pod = record.body()
+            self._assign(pod, node, metadata, name)
+            if dry_run:
+                return
+            try:
+                self.store.replace(record.key, pod, index(pods, pod), record.revision)
+                return
+            except StaleError:
+                continue
+        raise conflict(Resource("", "pods/binding"), name, MODIFIED)
+
+    def _assign(self, pod: Body, node: str, metadata: Mapping[str, Any], name: str) -> None:
+        spec, status = pod.setdefault("spec", {}), pod.setdefault("status", {})
+        why = ""
+        if pod["metadata"].get("deletionTimestamp"):
+            why = f"pod {name} is being deleted, cannot be assigned to a host"
+        elif spec.get("nodeName"):
+            why = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+        elif spec.get("schedulingGates"):
+            why = f"pod {name} has non-empty .spec.schedulingGates"
+        if why:
+            raise conflict(Resource("", "pods/binding"), name, why)
+        spec["nodeName"] = node
+        status.pop("nominatedNodeName", None)
+        for part in ("annotations", "labels"):
+            if metadata.get(part):
+                pod["metadata"][part] = {**(pod["metadata"].get(part) or {}), **metadata[part]}
+        scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": self.now()}
+        others = [c for c in status.get("conditions") or () if c.get("type") != "PodScheduled"]
+        status["conditions"] = [*others, scheduled]
+        if "generation" in pod["metadata"]:
+            pod["metadata"]["generation"] += 1
+
+    # --- deleting -----------------------------------------------------------------------------------------
+
+    def delete(self, served: Served, namespace: str, name: str, options: DeleteOptions) -> tuple[Body, bool]:
+        """The object's last state, and whether it is gone (finalizers or a namespace's content keep it)."""
+        return deletion.delete(self, served, namespace, name, options)
+
+
+def _patch_status(error: PatchError) -> StatusError:
+    if error.problem is Problem.MALFORMED:
+        return bad_request(error.message)
+    if error.problem is Problem.TOO_LONG:
+        return entity_too_large(error.message)
+    if error.problem is Problem.UNKEYED:
+        return StatusError(500, "", error.message)
+    return bad_patch()

@@ -1,0 +1,53 @@
+"""Between the form that a client sees and the form that is stored, for every served version.
+
+``resource.k8s.io`` converts in ``baro.model.convert``; the two APIs of events are renamings of each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from baro.apiserver.catalogue import Served
+from baro.apiserver.registry.pruning import pruned
+from baro.apiserver.status import bad_request
+from baro.model.convert import convert
+from baro.model.errors import InputError
+
+Body = dict[str, Any]
+
+_EVENT_NAMES: Final = {
+    "note": "message",
+    "regarding": "involvedObject",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedCount": "count",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+}
+"""Fields of ``events.k8s.io/v1`` → fields of core ``v1``."""
+
+
+def to_stored(body: Mapping[str, Any], served: Served) -> Body:
+    """A deep copy of the known fields, in the stored form."""
+    known = pruned(body, served.shape)
+    if not served.converted:
+        return known
+    if served.kind.group == "events.k8s.io":
+        renamed = {_EVENT_NAMES.get(name, name): value for name, value in known.items()}
+        return {**renamed, "apiVersion": "v1"}
+    try:
+        return convert(known, served.stored.api_version)
+    except InputError as error:
+        raise bad_request(error.what) from None
+
+
+def from_stored(body: Body, served: Served) -> Body:
+    """The stored ``body`` as clients of ``served`` see it."""
+    if not served.converted:
+        return body
+    if served.kind.group == "events.k8s.io":
+        back = {core: new for new, core in _EVENT_NAMES.items()}
+        renamed = {back.get(name, name): value for name, value in body.items()}
+        return {**renamed, "apiVersion": served.kind.api_version}
+    return convert(body, served.kind.api_version)

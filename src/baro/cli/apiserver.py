@@ -1,0 +1,64 @@
+"""``baro apiserver``: the embedded API server in the foreground, for trying things with kubectl."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from baro.apiserver.registry import Registry
+
+
+@click.command(name="apiserver")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", default=8001, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 takes a free one."
+)
+@click.option(
+    "--kubeconfig",
+    "kubeconfig",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a kubeconfig for this server to FILE.",
+)
+@click.option(
+    "--load",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Create the objects in FILE (YAML, JSON, a folder of them) at start. May be given several times.",
+)
+def command(host: str, port: int, kubeconfig: Path | None, files: tuple[Path, ...]) -> None:
+    """Run an embedded Kubernetes API server (simulated cluster, no authentication).
+
+    It serves nodes, pods, events, leases and everything of resource.k8s.io to kubectl and other clients.
+    Objects live in memory and are gone when it ends. No controller and no scheduler runs.
+    """
+    from baro.apiserver import create_app, run_in_thread  # noqa: PLC0415 - web libraries are slow to load
+
+    app = create_app()
+    if files:
+        _load(app.state.registry, files)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: stop.set())
+    with run_in_thread(app, host=host, port=port) as server:
+        click.echo(server.url)
+        if host not in ("127.0.0.1", "::1", "localhost"):
+            click.echo(f"warning: anyone who reaches {server.url} may do everything", err=True)
+        if kubeconfig is not None:
+            server.write_kubeconfig(kubeconfig)
+            click.echo(f"try: kubectl --kubeconfig {kubeconfig} get nodes,resourceslices", err=True)
+        sys.stdout.flush()
+        stop.wait()
+
+
+def _load(registry: Registry, files: tuple[Path, ...]) -> None:
+    from baro.apiserver.loading import load_files  # noqa: PLC0415
+
+    count = load_files(registry, files)
+    click.echo(f"loaded {count} objects", err=True)
