@@ -1,0 +1,64 @@
+"""A placement as a document: ``PlacementReport``, the stable JSON of ``baro place``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from baro.model.kinds.resource import ResourceClaim
+from baro.model.names import API_VERSION
+from baro.placement.place import Placement
+from baro.placement.requests import key_of
+
+
+def report(claims: Sequence[ResourceClaim], placement: Placement) -> dict[str, Any]:
+    """``{apiVersion, kind, fits, node, claims: [{namespace, name, allocation}], score, reasons, …}``.
+
+    ``allocation`` is a resource.k8s.io/v1 AllocationResult, or null when nothing fits. ``score.gbps`` is
+    the predicted GB/s of the slowest claim's set, null when unknown.
+    """
+    allocations = placement.allocations or (None,) * len(claims)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "PlacementReport",
+        "fits": placement.fits,
+        "node": placement.node,
+        "claims": [
+            {"namespace": key_of(claim)[0], "name": key_of(claim)[1], "allocation": _json(allocation)}
+            for claim, allocation in zip(claims, allocations, strict=True)
+        ],
+        "score": None if placement.score is None else _score(placement),
+        "reasons": list(placement.reasons),
+        "error": placement.error,
+        "nodes": [
+            {
+                "name": decision.node,
+                "outcome": decision.outcome.value,
+                "error": decision.error,
+                "freeGPUs": decision.free_gpus,
+                "largestIsland": decision.island,
+                "gbps": decision.score.gbps if decision.score else None,
+                "reasons": list(decision.reasons),
+            }
+            for decision in placement.per_node
+        ],
+        "excluded": [{"name": name, "reason": reason} for name, reason in placement.excluded],
+    }
+
+
+def _score(placement: Placement) -> dict[str, Any]:
+    score = placement.score
+    if score is None:
+        return {}
+    return {
+        "preference": list(score.preference),
+        "gbps": score.gbps,
+        "lostGroups": {str(size): groups for size, groups in score.loss},
+        "freeGPUsAfter": score.free_after,
+    }
+
+
+def _json(value: Any) -> Any:
+    return None if value is None else msgspec.json.decode(msgspec.json.encode(value))
