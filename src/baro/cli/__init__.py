@@ -7,9 +7,9 @@ runs: ``baro --help`` reads the table below and nothing else, which keeps it fas
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -69,8 +69,9 @@ def report(error: BaroError) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> Any:
     """Entry point of ``baro`` and ``kubectl-baro``; returns the exit code."""
+    plugin = Path(sys.argv[0]).name.startswith("kubectl-")
     try:
-        result = cli.main(arguments, standalone_mode=False)
+        result = cli.main(arguments, prog_name="kubectl baro" if plugin else "baro", standalone_mode=False)
     except click.exceptions.Abort:
         return 130
     except click.ClickException as error:
@@ -79,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> Any:
     except BaroError as error:
         report(error)
         return error.exit_code
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit:
+        # click ends a process whose pipe is closed with code 1, which here would mean "findings".
         return PIPE_CLOSED
     return result if isinstance(result, int) else 0

@@ -36,12 +36,12 @@ def command(keep: bool, port: int, verbose: bool) -> int:
             table(story.nodes(), ("NODE", "PRODUCT", "FREE GPUS", "NVLINK ISLANDS", "FREE IN ONE ISLAND"))
         )
 
-        _heading("2. The manifest, as such templates are published. Every mistake in one run:")
+        _heading("2. The manifest, as such templates are published. baro names every mistake in one run.")
         story.manifest()
 
         _heading("3. The mended template and a pod with TP=4 are applied. baro places it:")
         pod, rows = story.place()
-        for reason, message in story.events(pod):
+        for reason, message in sorted(story.events(pod)):
             click.echo(f"  {reason}: {message}")
         click.echo("")
         cells = [(row.who, row.node, " ".join(map(str, row.gpus)), _gbps(row.gbps)) for row in rows]
@@ -58,7 +58,7 @@ def _heading(text: str) -> None:
 
 
 def _gbps(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.0f} GB/s"
+    return "unknown" if value is None else f"{value:g} GB/s"
 
 
 def _next_steps(kubeconfig: str, keep: bool) -> None:
@@ -71,9 +71,9 @@ def _next_steps(kubeconfig: str, keep: bool) -> None:
         click.echo("  baro topo --profile hgx-h100-2x4 --set 0,1,4,5")
         progress("\nrunning until Ctrl-C")
         return
-    click.echo("  make demo ARGS=--keep          the same, and kubectl works on it until Ctrl-C")
-    click.echo("  nvidia-smi topo -m | baro topo -    the islands and GB/s of your own machine")
-    click.echo("  baro lint YOUR-CLAIMS.yaml      what your manifests say, and what they should say")
+    click.echo("  make demo ARGS=--keep               the same, and kubectl works on it until Ctrl-C")
+    click.echo("  nvidia-smi topo -m | baro topo -    islands and GB/s of your own machine")
+    click.echo("  baro lint YOUR-CLAIMS.yaml          what your manifests say, and what they should say")
 
 
 def _wait_for_interrupt() -> None:

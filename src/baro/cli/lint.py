@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from baro.cli.output import emit, output_option, progress, style
+from baro.model.errors import Where
 from baro.model.findings import Finding, Severity, ranked, worst
 from baro.model.names import API_VERSION
 
@@ -69,7 +70,7 @@ def print_findings(findings: Sequence[Finding], indent: str = "") -> None:
     last = {item.replacement: index for index, item in enumerate(findings)}
     for index, item in enumerate(findings):
         head = style(item.severity.value, fg=COLOURS[item.severity], bold=True)
-        click.echo(f"{indent}{head} {item.code}  {item.where}")
+        click.echo(f"{indent}{head} {item.code}  {_place(item.where)}")
         click.echo(f"{indent}  {item.message}")
         if item.replacement is not None and last[item.replacement] > index:
             continue  # the same mended text follows below the last finding that it answers
@@ -77,6 +78,13 @@ def print_findings(findings: Sequence[Finding], indent: str = "") -> None:
             click.echo(f"{indent}  mended: {item.replacement}")
         else:
             click.echo(f"{indent}  remedy: {item.remedy}")
+
+
+def _place(where: Where) -> str:
+    """``file:line:column`` says enough in a terminal; without a line, everything that is known."""
+    if where.file is None or where.line is None:
+        return str(where)
+    return str(Where(file=where.file, line=where.line, column=where.column))
 
 
 def summary(findings: Sequence[Finding], documents: int, yardstick: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import httpx2
 import msgspec
 
 from baro.agent.cluster import ClusterSlices
@@ -34,6 +35,7 @@ from baro.model.kinds.core import Namespace, Node, Pod
 from baro.model.kinds.resource import FINALIZER, DeviceClass, ResourceClaim, ResourceClaimTemplate
 from baro.model.load import Loaded, load_bytes
 from baro.model.names import DRIVER
+from baro.model.schema import find_kind
 from baro.topology.machine import Machine
 from baro.topology.profiles import load_profile
 
@@ -201,6 +203,18 @@ class DemoCluster:
         cluster_scoped = obj.kind == "DeviceClass"
         namespace = "" if cluster_scoped else obj.metadata.namespace or "default"
         return self.api.create(kinds[obj.kind], namespace, body)
+
+    def refusal(self, body: dict[str, Any]) -> str | None:
+        """What the API server says when the object is sent as it is written, in its own API version.
+
+        ``None`` when it would be accepted; nothing is stored (dry run).
+        """
+        kind = find_kind(body["apiVersion"], body["kind"])
+        if kind is None:
+            raise TypeError(f"{body['kind']} of {body['apiVersion']} is not served")
+        path = f"/apis/{body['apiVersion']}/namespaces/default/{kind.plural}?dryRun=All"
+        answer = httpx2.post(self.url + path, json=body)
+        return None if answer.is_success else str(answer.json()["message"])
 
 
 def manifest(name: str) -> tuple[Loaded, ...]:

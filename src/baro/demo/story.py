@@ -19,7 +19,7 @@ from baro.diagnosis import catalogue
 from baro.diagnosis.lint import lint
 from baro.kube.errors import NotFoundError
 from baro.model.errors import InternalError
-from baro.model.findings import Finding
+from baro.model.findings import Finding, ranked
 from baro.model.kinds.core import Event, Pod
 from baro.model.kinds.resource import ResourceClaim
 from baro.placement import first_fit
@@ -74,11 +74,14 @@ class Story:
     # --- the manifest ------------------------------------------------------------------------------------
 
     def manifest(self) -> None:
-        """The manifest as published, all its findings, and its mended form."""
+        """The manifest as published, the server's answer, all its findings, and its mended form."""
         (document,) = manifest("mission.yaml")
-        result = lint(document, catalogue.nvidia_driver())
         self._say(_yaml(document.body))
-        self._show(result.findings)
+        refusal = self._cluster.refusal(document.body)
+        if refusal is not None:
+            self._say(f"\nthe API server says: {refusal.splitlines()[0]}\n\nbaro lint says:\n")
+        result = lint(document, catalogue.nvidia_driver())
+        self._show(ranked(result.findings))
         if result.mended is None:
             raise InternalError("the manifest of the demo has nothing to mend")
         self._mended = result.mended

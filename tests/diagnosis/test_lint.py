@@ -1,0 +1,176 @@
+"""Lint of claim manifests: every mistake in one run, and a mended text that is free of them."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from tests.support import shared
+
+from baro.diagnosis.catalogue import Catalogue, from_slices, nvidia_driver
+from baro.diagnosis.lint import LintResult, lint
+from baro.diagnosis.selectors import inspect
+from baro.model.decode import to_kind
+from baro.model.findings import table
+from baro.model.kinds.resource import ResourceSlice
+from baro.model.load import load_bytes
+
+H100 = "device.attributes['gpu.nvidia.com'].productName.contains('H100')"
+MEMORY = "device.capacity['gpu.nvidia.com'].memory"
+
+
+def lint_text(text: str, yardstick: Catalogue | None = None) -> LintResult:
+    (document,) = load_bytes(text.encode(), "claim.yaml")
+    return lint(document, yardstick or nvidia_driver())
+
+
+def codes(text: str, yardstick: Catalogue | None = None) -> list[str]:
+    return sorted(item.code for item in lint_text(text, yardstick).findings)
+
+
+def claim(selector: str, constraint: str = "", version: str = "v1") -> str:
+    request = f"deviceClassName: gpu.nvidia.com, selectors: [{{cel: {{expression: {selector!r}}}}}]"
+    body = f"{{name: gpu, {request}}}" if version == "v1beta1" else f"{{name: gpu, exactly: {{{request}}}}}"
+    lines = f"""
+apiVersion: resource.k8s.io/{version}
+kind: ResourceClaim
+metadata: {{name: c}}
+spec:
+  devices:
+    requests:
+    - {body}
+"""
+    return lines + (f"    constraints: [{{matchAttribute: {constraint}}}]\n" if constraint else "")
+
+
+def test_the_missions_manifest_yields_its_five_findings_in_one_run() -> None:
+    inputs, expect = shared.case("049")
+    result = lint_text(inputs["template.yaml"])
+    assert sorted(item.code for item in result.findings) == sorted(
+        wanted["code"] for wanted in expect["findings"]
+    )
+    severities = {item.code: item.severity.value for item in result.findings}
+    for wanted in expect["findings"]:
+        assert severities[wanted["code"]] == wanted["severity"]
+    messages = {item.code: item.message for item in result.findings}
+    assert ":1:102: " in messages["cel-syntax"]
+    assert "productName" in messages["unknown-attribute"]
+    assert "81559Mi" in messages["capacity-threshold-unreachable"]
+    assert "80Gi" in messages["capacity-threshold-unreachable"]
+    assert "1.38" in messages["deprecated-api-version"]
+    assert "gpu.nvidia.com/nvlinkDomain" in messages["unknown-constraint-attribute"]
+
+
+def test_the_missions_manifest_is_mended_to_what_was_meant_and_then_has_no_findings() -> None:
+    inputs, expect = shared.case("049")
+    mended = lint_text(inputs["template.yaml"]).mended
+    assert mended is not None
+    request = mended["spec"]["spec"]["devices"]["requests"][0]
+    assert request["exactly"]["selectors"][0]["cel"]["expression"] == expect["fixed_expression"]
+    assert mended["apiVersion"] == "resource.k8s.io/v1"
+    assert "constraints" not in mended["spec"]["spec"]["devices"]
+    again = lint_text(yaml.safe_dump(mended))
+    assert (again.findings, again.mended) == ((), None)
+
+
+def test_a_finding_points_at_the_line_of_the_expression() -> None:
+    result = lint_text(claim("device.driver = 'x'"))
+    (item,) = result.findings
+    assert item.where.line == 8
+    assert item.where.path == "spec.devices.requests[0].exactly.selectors[0].cel.expression"
+
+
+def test_the_flat_shape_of_v1beta1_gets_its_own_paths() -> None:
+    result = lint_text(claim("1", version="v1beta1"))
+    paths = {item.code: item.where.path for item in result.findings}
+    assert paths["cel-compile"] == "spec.devices.requests[0].selectors[0].cel.expression"
+
+
+def test_fields_in_the_wrong_place_are_reported_in_the_servers_words() -> None:
+    text = claim("true").replace("exactly: {", "").replace("}}]}}", "}}]}")
+    result = lint_text(text)
+    messages = [item.message for item in result.findings if item.code == "manifest-decoding"]
+    assert any('unknown field "spec.devices.requests[0].deviceClassName"' in message for message in messages)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("device.driver == 'gpu.nvidia.com'", []),
+        (H100, []),
+        (f"{MEMORY}.compareTo(quantity('79Gi')) >= 0", []),
+        ("device.attributes['gpu.nvidia.com'].?model.orValue('') == 'H100'", []),
+        ("has(device.attributes['gpu.nvidia.com'].model)", []),
+        ("device.attributes['example.com'].colour == 'red'", []),
+        ("device.attributes['gpu.nvidia.com'].model == 'H100'", ["unknown-attribute"]),
+        ("device.attributes['gpu.nvidia.com'].productNam == 'x'", ["unknown-attribute"]),
+        ("device.capacity['gpu.nvidia.com'].memroy.compareTo(quantity('1Gi')) > 0", ["unknown-capacity"]),
+        (f"{MEMORY}.compareTo(quantity('9000Gi')) >= 0", ["capacity-threshold-unreachable"]),
+        (f"{H100} && {MEMORY}.compareTo(quantity('80Gi')) >= 0", ["capacity-threshold-unreachable"]),
+        (f"{MEMORY} >= 40Gi", ["cel-syntax"]),
+        ("device.attributes['gpu.nvidia.com'].productName = 'x'", ["cel-syntax"]),
+        ("1 + 1", ["cel-compile"]),
+        ("'x'" * 4000, ["cel-syntax", "cel-too-long"]),
+    ],
+)
+def test_a_selector_gives_exactly_the_findings_it_deserves(expression: str, expected: list[str]) -> None:
+    assert sorted(code for code, _ in inspect(expression, nvidia_driver()).problems) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "mended"),
+    [
+        (f"{MEMORY} >= 40Gi", f"{MEMORY}.compareTo(quantity('40Gi')) >= 0"),
+        (f"{MEMORY} >= '40Gi'", f"{MEMORY}.compareTo(quantity('40Gi')) >= 0"),
+        (f"{MEMORY} > quantity('40Gi')", f"{MEMORY}.compareTo(quantity('40Gi')) > 0"),
+        (
+            "device.attributes['gpu.nvidia.com'].productNam == 'x'",
+            "device.attributes['gpu.nvidia.com'].productName == 'x'",
+        ),
+        ("device.driver = 'x'", None),
+    ],
+)
+def test_what_is_offered_as_mended_compiles_and_says_what_was_meant(
+    expression: str, mended: str | None
+) -> None:
+    assert inspect(expression, nvidia_driver()).mended == mended
+
+
+def test_a_constraint_on_an_attribute_that_nobody_publishes_is_an_error() -> None:
+    assert codes(claim("true", "gpu.nvidia.com/nvlinkDomain")) == ["unknown-constraint-attribute"]
+    assert codes(claim("true", "resource.kubernetes.io/numaNode")) == []
+    assert codes(claim("true", "other.example.com/anything")) == []
+
+
+def test_slices_that_are_given_are_the_yardstick_in_place_of_the_built_in_one() -> None:
+    body = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "s"},
+        "spec": {
+            "driver": "gpu.nvidia.com",
+            "nodeName": "n",
+            "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "gpu-0", "attributes": {"nvlinkDomain": {"string": "a"}}}],
+        },
+    }
+    item = to_kind(body)
+    assert isinstance(item, ResourceSlice)
+    yardstick = from_slices([item])
+    assert codes(claim("true", "gpu.nvidia.com/nvlinkDomain"), yardstick) == []
+    assert codes(claim(H100), yardstick) == ["unknown-attribute"]
+
+
+def test_case_051_compile_errors_are_findings_and_quantities_are_mended() -> None:
+    inputs, expect = shared.case("051")
+    for line in inputs["expressions.txt"].splitlines():
+        letter, expression = line.split(": ", 1)
+        report = inspect(expression, nvidia_driver())
+        if str(expect[letter]).startswith("compile"):
+            assert report.problems[0][0] == "cel-compile", letter
+            assert str(expect[letter]).removeprefix("compile: ") in report.problems[0][1]
+
+
+def test_every_code_of_the_table_says_what_it_means_and_what_to_do() -> None:
+    for code, row in table().items():
+        assert row.title and row.explanation and row.remedy, code
+        assert not row.title.endswith("."), code
