@@ -190,6 +190,28 @@ def _upstream_case(body: dict[str, Any]) -> Instance:
     )
 
 
+@cache
+def slow_instances() -> tuple[Instance, ...]:
+    """``allocator-slow.json``: what upstream needs seconds for; the answer is known where it finished."""
+    document = json.loads(shared.path("data/allocator-slow.json").read_bytes())
+    return tuple(map(_slow_instance, document["instances"]))
+
+
+def _slow_instance(body: dict[str, Any]) -> Instance:
+    return Instance(
+        name=body["name"],
+        category=body["recipe"],
+        features=Features.from_gates(body["features"]),
+        node=body["node"]["metadata"]["name"],
+        snapshot=_snapshot(body, body.get("allocated") or ()),
+        claims=tuple(convert(claim, ResourceClaim) for claim in body["claims"]),
+        table=None,
+        answer=body["timing"]["incubating"],
+        suspect=False,
+        truth=None,
+    )
+
+
 def _holders(body: dict[str, Any]) -> list[dict[str, Any]]:
     """Claims that hold what the scenario says is allocated."""
     results = [_result(name) for name in body.get("allocatedDevices") or ()]

@@ -1,0 +1,299 @@
+"""The GPUs of one node as a graph over the device numbers of the search.
+
+Sets of GPUs are bit masks. What is worked out (predictions, islands, how many groups can still be placed)
+is kept per shape, so nodes of one shape share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import combinations
+from math import comb
+from typing import Any
+
+import msgspec
+
+from baro.allocator.features import DEFAULT_1_37
+from baro.allocator.infer import AttributeFinder, Facts, facts, is_gpu, machine_from
+from baro.allocator.plan import Plan
+from baro.allocator.problem import NodeProblem, bits
+from baro.inventory import DeviceKey, Inventory
+from baro.model.errors import BaroError
+from baro.model.kinds.baro import NodeTopology
+from baro.model.names import API_VERSION
+from baro.topology.bandwidth import Prediction, Predictor
+from baro.topology.document import from_document
+from baro.topology.islands import islands
+from baro.topology.machine import Machine, Pair
+
+BAND = 0.93
+"""Sets within 7 % of the best of their band count as equally fast: noise does not decide."""
+MOST_GPUS = 16
+"""Sets are compared on nodes with up to this many GPUs; beyond it the search's own order stands."""
+_SIZES = (16, 8, 4, 2)
+_EXACT_SIZES = 13_000
+"""Up to this many sets of one size are looked at to find the good ones: C(16, 8) is 12,870."""
+
+
+class Shape:
+    """Everything about a machine that does not depend on which node it is. Masks are over GPU positions."""
+
+    def __init__(self, machine: Machine, guessed: frozenset[Pair] = frozenset()) -> None:
+        self._guessed = guessed
+        self.predictor = Predictor(machine)
+        self.machine = self.predictor.machine
+        self.indices = tuple(gpu.index for gpu in self.machine.gpus)
+        self.size = len(self.indices)
+        found = islands(self.machine)
+        position = {index: at for at, index in enumerate(self.indices)}
+        linked = {frozenset(group) for grade in found.grades for group in grade.islands}
+        self.islands = tuple(sorted(_mask(position[i] for i in group) for group in linked))
+        """All sets that are pairwise linked by NVLink, of every grade."""
+        self.best_islands = tuple(_mask(position[i] for i in group) for group in found.best)
+        self._predictions: dict[int, Prediction] = {}
+        self._good: dict[int, tuple[int, ...]] = {}
+        self._packed: dict[tuple[int, int], int] = {}
+        self._block_cache: dict[int, list[int] | None] = {}
+
+        pairs = [self.predict(1 << a | 1 << b) for a, b in combinations(range(self.size), 2)]
+        self.uniform = len({(pair.score, pair.slowest_kind) for pair in pairs}) <= 1
+        """No two pairs of GPUs differ, so which GPUs are taken makes no difference."""
+
+    def predict(self, mask: int) -> Prediction:
+        found = self._predictions.get(mask)
+        if found is None:
+            chosen = [self.indices[at] for at in bits(mask)]
+            found = self._predictions[mask] = self.predictor.predict(chosen)
+        return found
+
+    def gbps(self, mask: int) -> float | None:
+        """Predicted GB/s of a set, to print; ``None`` when a link of it is only guessed at."""
+        chosen = [self.indices[at] for at in bits(mask)]
+        if self._guessed and any(pair in self._guessed for pair in combinations(chosen, 2)):
+            return None
+        return self.predict(mask).gbps
+
+    def closeness(self, mask: int) -> float:
+        """Sum of the pairs' GB/s (or ranks): tells sets of equal bandwidth apart."""
+        return sum(self.predict(1 << a | 1 << b).score for a, b in combinations(tuple(bits(mask)), 2))
+
+    def sizes(self) -> tuple[int, ...]:
+        """The group sizes that count for what is left over."""
+        return tuple(size for size in _SIZES if size <= self.size)
+
+    def placeable(self, free: int) -> tuple[int, ...]:
+        """Per size: how many disjoint well-connected groups of that size the free GPUs still hold."""
+        return tuple(self._pack(free, size) for size in self.sizes())
+
+    def concentration(self, free: int) -> int:
+        """Higher when free GPUs lie together in few islands."""
+        return sum((island & free).bit_count() ** 2 for island in self.best_islands)
+
+    def _pack(self, free: int, size: int) -> int:
+        if free.bit_count() < size:
+            return 0
+        key = (free, size)
+        found = self._packed.get(key)
+        if found is None:
+            found = self._packed[key] = self._count_packed(free, size)
+        return found
+
+    def _count_packed(self, free: int, size: int) -> int:
+        good = self.good(size)
+        blocks = self._blocks(good, size)
+        if blocks is not None:
+            return sum((block & free).bit_count() // size for block in blocks)
+        usable = [group for group in good if not group & ~free]
+        if not usable:
+            return 0
+        low = next(bit for bit in (1 << at for at in bits(free)) if any(bit & group for group in usable))
+        best = self._pack(free & ~low, size)
+        for group in usable:
+            if group & low:
+                best = max(best, 1 + self._pack(free & ~group, size))
+                if best >= free.bit_count() // size:
+                    break
+        return best
+
+    def good(self, size: int) -> tuple[int, ...]:
+        """The sets of that size in the best band of the whole machine."""
+        found = self._good.get(size)
+        if found is None:
+            found = self._good[size] = self._find_good(size)
+        return found
+
+    def _find_good(self, size: int) -> tuple[int, ...]:
+        everything = range(self.size)
+        if comb(self.size, size) > _EXACT_SIZES:
+            return ()
+        masks = [_mask(chosen) for chosen in combinations(everything, size)]
+        scores = {mask: self.predict(mask).score for mask in masks}
+        best = max(scores.values())
+        return tuple(mask for mask in masks if scores[mask] >= best * BAND)
+
+    def _blocks(self, good: Sequence[int], size: int) -> list[int] | None:
+        """Disjoint blocks of which any ``size`` GPUs are good; ``None`` when good sets overlap freely."""
+        if size in self._block_cache:
+            return self._block_cache[size]
+        blocks: list[int] = []
+        for group in good:
+            merged = group
+            rest = []
+            for block in blocks:
+                if block & merged:
+                    merged |= block
+                else:
+                    rest.append(block)
+            blocks = [*rest, merged]
+        total = sum(comb(block.bit_count(), size) for block in blocks)
+        self._block_cache[size] = result = blocks if total == len(good) else None
+        return result
+
+
+class NodeGraph:
+    """A shape laid over the devices of one node."""
+
+    def __init__(self, shape: Shape, devices: Sequence[int], confidence_source: str) -> None:
+        self.shape = shape
+        self.devices = tuple(devices)
+        """Local device number per GPU position."""
+        self.source = confidence_source
+        self.mask = _mask(self.devices)
+        self._at = {device: at for at, device in enumerate(self.devices) if device >= 0}
+
+    def to_shape(self, mask: int) -> int:
+        """A mask over devices as one over GPU positions; other devices are left out."""
+        found = 0
+        for device in bits(mask & self.mask):
+            found |= 1 << self._at[device]
+        return found
+
+    def to_devices(self, mask: int) -> int:
+        """The inverse of ``to_shape``."""
+        return _mask(self.devices[at] for at in bits(mask))
+
+
+def graph_of(problem: NodeProblem) -> NodeGraph | None:
+    """The graph of a node: from its ``NodeTopology``, else from attributes.
+
+    ``None`` without GPUs, and with more than sixteen of them.
+    """
+    topology = problem.inventory.topologies.get(problem.node)
+    if topology is not None:
+        found = _from_document(problem, topology)
+        if found is not None:
+            return found
+    finder = AttributeFinder(problem.inventory.table)
+    devices = [
+        device
+        for device, record in enumerate(problem.record_of)
+        if (record.node_name or record.per_device)
+        and problem.usable >> device & 1
+        and is_gpu(finder, record.driver, problem.rows[device])
+    ]
+    if not 0 < len(devices) <= MOST_GPUS:
+        return None
+    told = facts(finder, [problem.rows[device] for device in devices])
+    return NodeGraph(_shape_of_facts(told), devices, "device attributes")
+
+
+def predict_set(inventory: Inventory, node: str, devices: Iterable[DeviceKey]) -> Prediction | None:
+    """What a set of GPUs on a node is worth; ``None`` when fewer than two of them are GPUs of that node."""
+    problem = NodeProblem(inventory, node, Plan(()), DEFAULT_1_37, _NoSelectors())
+    graph = graph_of(problem)
+    wanted = set(devices)
+    mask = _mask(number for number, key in enumerate(problem.keys) if key in wanted)
+    chosen = 0 if graph is None else graph.to_shape(mask)
+    if graph is None or chosen.bit_count() < 2:
+        return None
+    return msgspec.structs.replace(graph.shape.predict(chosen), gbps=graph.shape.gbps(chosen))
+
+
+class _NoSelectors:
+    """For problems without claims: there is nothing to select."""
+
+    def compile_error(self, expression: str) -> str | None:
+        return None
+
+    def verdict(self, expression: str, row: int) -> bool | str:
+        return False
+
+
+@lru_cache(maxsize=1024)
+def _shape_of_facts(told: tuple[Facts, ...]) -> Shape:
+    inferred = machine_from(told)
+    return Shape(inferred.machine, inferred.guessed)
+
+
+@lru_cache(maxsize=1024)
+def _shape_of_document(document: bytes) -> Shape | None:
+    """``None`` for more GPUs than sets are compared on. Raises ``InputError``."""
+    machine = from_document({"apiVersion": API_VERSION, **msgspec.json.decode(document)})
+    return Shape(machine) if 0 < len(machine.gpus) <= MOST_GPUS else None
+
+
+class Document(msgspec.Struct, frozen=True):
+    """A ``NodeTopology`` as the search uses it."""
+
+    shape: Shape
+    index_of: Mapping[str, int]
+    """Key of a device, ``driver/pool/device``, → index of the GPU."""
+
+
+_DOCUMENTS: dict[int, tuple[object, Document | None]] = {}
+"""By identity of the object, which is kept alive here: encoding it for every decision would cost more."""
+_MOST_DOCUMENTS = 50_000
+
+
+def document_of(topology: NodeTopology) -> Document | None:
+    """The published graph; ``None`` when it cannot be read or names no device.
+
+    ``devices`` holds two things: facts of a GPU under its index (``MachineTopology``), and the index of a GPU
+    under the key of a device.
+    """
+    known = _DOCUMENTS.get(id(topology))
+    if known is None:
+        if len(_DOCUMENTS) >= _MOST_DOCUMENTS:
+            _DOCUMENTS.clear()
+        known = _DOCUMENTS[id(topology)] = (topology, _read(topology.spec))
+    return known[1]
+
+
+def _read(spec: Mapping[str, Any]) -> Document | None:
+    devices = dict(spec.get("devices") or {})
+    index_of = {key: index for key, index in devices.items() if isinstance(index, int)}
+    facts_only = {key: body for key, body in devices.items() if not isinstance(body, int)}
+    body = {"kind": "MachineTopology", **spec, "devices": facts_only}
+    try:
+        shape = _shape_of_document(msgspec.json.encode(body, order="deterministic"))
+    except BaroError:
+        # A document that cannot be read must not stop allocation: attributes still tell something.
+        return None
+    return Document(shape, index_of) if index_of and shape is not None else None
+
+
+def _from_document(problem: NodeProblem, topology: NodeTopology) -> NodeGraph | None:
+    """The published graph, over those of its GPUs that slices publish; ``None`` when it maps none."""
+    document = document_of(topology)
+    if document is None:
+        return None
+    where = {
+        document.index_of[str(key)]: device
+        for device, key in enumerate(problem.keys)
+        if str(key) in document.index_of
+    }
+    if not where:
+        return None
+    # A GPU that nobody publishes has no device; -1 never occurs in a mask.
+    return NodeGraph(
+        document.shape, [where.get(index, -1) for index in document.shape.indices], "NodeTopology"
+    )
+
+
+def _mask(numbers: Iterable[int]) -> int:
+    mask = 0
+    for number in numbers:
+        if number >= 0:
+            mask |= 1 << number
+    return mask

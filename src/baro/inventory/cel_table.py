@@ -1,0 +1,142 @@
+"""The device table as the CEL engine reads it (``baro.cel.columns.DeviceTable``).
+
+Values are converted to CEL's once per vocabulary entry, not per device. Imports NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from baro.cel.device import AttributeError_, ColumnRef, DeviceView, Value, attribute_value
+from baro.inventory.columns import Column, DeviceTable, Name, TypedValue
+from baro.model.kinds.resource import DeviceAttribute
+from baro.model.quantity import Quantity, QuantityError
+
+_FIELD = {"int": "int_", "bool": "bool_"}
+
+
+class CelTable:
+    """A live view: what changes in the table changes here."""
+
+    def __init__(self, table: DeviceTable) -> None:
+        self._table = table
+        self._values: dict[int, list[Value | Quantity | None]] = {}
+        """By identity of the column: CEL values by code."""
+        self._bad: dict[int, dict[int, str]] = {}
+        """By identity of the column: code → why the value cannot be converted. Empty in a sound cluster."""
+        self._revision = -1
+
+    @property
+    def size(self) -> int:
+        return self._table.size
+
+    def codes(self, column: ColumnRef) -> NDArray[np.int32] | None:
+        """One code per row; ``None`` when no device has the column."""
+        found = self._column(column)
+        if found is None:
+            return None
+        codes = np.zeros(self.size, dtype=np.int32)
+        codes[: len(found.codes)] = np.frombuffer(found.codes, dtype=np.int32)
+        return codes
+
+    def code(self, column: ColumnRef, row: int) -> int:
+        """The code of one row, 0 when the device lacks the value."""
+        found = self._column(column)
+        return 0 if found is None else found.code(row)
+
+    def vocabulary(self, column: ColumnRef) -> Sequence[Value | Quantity | None]:
+        """CEL values by code; 0 is absent."""
+        found = self._column(column)
+        return [None] if found is None else list(self._converted(found))
+
+    def rows_of(self, column: ColumnRef, code: int) -> NDArray[np.int64] | None:
+        """No inverted index is kept yet."""
+        return None
+
+    def code_of(self, column: ColumnRef, value: Value) -> int:
+        """The code of a value, 0 when no device has it."""
+        for code, known in enumerate(self.vocabulary(column)):
+            if code and type(known) is type(value) and known == value:
+                return code
+        return 0
+
+    @property
+    def broken(self) -> NDArray[np.int64]:
+        """Rows whose device cannot be evaluated at all."""
+        return np.array(
+            [row for row in range(self.size) if self.broken_text(row) is not None], dtype=np.int64
+        )
+
+    def broken_text(self, row: int) -> str | None:
+        """Upstream's error for any selector on this device: an attribute that cannot be converted."""
+        if self._revision != self._table.revision:
+            self._revision = self._table.revision
+            for column in (*self._table.attributes.values(), *self._table.capacities.values()):
+                self._converted(column)
+        if not self._bad:
+            return None
+        for what, columns in (("attribute", self._table.attributes), ("capacity", self._table.capacities)):
+            for (domain, identifier), column in columns.items():
+                message = self._bad.get(id(column), {}).get(column.code(row))
+                if message is not None:
+                    short = identifier if domain == self._table.driver(row) else f"{domain}/{identifier}"
+                    return f"{what} {short}: {message}"
+        return None
+
+    def view(self, row: int) -> DeviceView:
+        """The device of a row as a selector sees it."""
+        table = self._table
+        attributes: dict[str, dict[str, Value]] = {}
+        for (domain, identifier), column in table.attributes.items():
+            code = column.code(row)
+            value = self._converted(column)[code] if code else None
+            if value is not None:
+                attributes.setdefault(domain, {})[identifier] = value  # type: ignore[assignment]
+        capacity: dict[str, dict[str, Quantity]] = {}
+        for (domain, identifier), column in table.capacities.items():
+            code = column.code(row)
+            amount = self._converted(column)[code] if code else None
+            if isinstance(amount, Quantity):
+                capacity.setdefault(domain, {})[identifier] = amount
+        return DeviceView(
+            driver=table.driver(row),
+            attributes=attributes,
+            capacity=capacity,
+            allow_multiple_allocations=table.rare(row).shareable,
+            broken=self.broken_text(row),
+        )
+
+    def _column(self, ref: ColumnRef) -> Column | None:
+        name: Name = (ref.domain, ref.name)
+        match ref.kind:
+            case "attribute":
+                return self._table.attributes.get(name)
+            case "capacity":
+                return self._table.capacities.get(name)
+            case "driver":
+                return self._table.drivers
+        return self._table.shareable
+
+    def _converted(self, column: Column) -> list[Value | Quantity | None]:
+        """CEL values of a vocabulary, extended as it grows."""
+        values = self._values.setdefault(id(column), [None])
+        for code in range(len(values), len(column.vocabulary)):
+            typed = column.vocabulary[code]
+            try:
+                values.append(None if typed is None else _value(typed))
+            except (AttributeError_, QuantityError) as error:
+                self._bad.setdefault(id(column), {})[code] = str(error)
+                values.append(None)
+        return values
+
+
+def _value(typed: TypedValue) -> Value | Quantity:
+    kind, content = typed
+    if kind == "quantity":
+        return Quantity.parse(content)  # type: ignore[arg-type]
+    if kind == "unset":
+        return attribute_value(DeviceAttribute())
+    return attribute_value(DeviceAttribute(**{_FIELD.get(kind, kind): content}))  # type: ignore[arg-type]
