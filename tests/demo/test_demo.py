@@ -31,12 +31,12 @@ def test_the_demo_places_four_gpus_on_one_island_and_names_every_mistake(
         "capacity-threshold-unreachable",
     ):
         assert code in out
-    rows = {line.split("   ")[0]: line for line in out.splitlines() if "node-a" in line and "GB/s" in line}
+    rows = {line.split("   ")[0]: line for line in out.splitlines() if "   a   " in line and "GB/s" in line}
     assert "0 1 4 5" in rows["kube-scheduler, first fit"]
     assert "4 5 6 7" in rows["baro"]
     assert "450 GB/s" in rows["baro"]
-    assert "Scheduled: Successfully assigned default/llm-tp4 to node-a" in out
-    assert "Placed: 4×H100 on node-a: island nvl1, 450 GB/s ring" in out
+    assert "Scheduled: Successfully assigned default/llm-tp4 to a" in out
+    assert "Placed: 4×H100 on node a: island nvl1, 450 GB/s ring" in out
 
 
 def test_kubectl_works_on_the_cluster_of_the_demo() -> None:

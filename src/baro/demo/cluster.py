@@ -51,10 +51,10 @@ class DemoNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NODES = (
-    DemoNode(name="node-a", profile="hgx-h100-2x4", busy=(2, 3)),
-    DemoNode(name="node-b", profile="h100-nvl-8-pairs", busy=(0, 1)),
-    DemoNode(name="node-c", profile="hgx-h100-8", busy=(0, 1, 2, 3, 4)),
-    DemoNode(name="node-d", profile="h200-nvl-8", busy=(2, 3)),
+    DemoNode(name="a", profile="hgx-h100-2x4", busy=(2, 3)),
+    DemoNode(name="b", profile="h100-nvl-8-pairs", busy=(0, 1)),
+    DemoNode(name="c", profile="hgx-h100-8", busy=(0, 1, 2, 3, 4)),
+    DemoNode(name="d", profile="h200-nvl-8", busy=(2, 3)),
 )
 """Four machines on which "4 free GPUs" means four different things."""
 
