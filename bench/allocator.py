@@ -71,7 +71,7 @@ def timed(run: Callable[[], NodeDecision], times: int = 7) -> tuple[float, NodeD
     return statistics.median(spent), decision
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--k", default="8,16,24,32", help="sizes, separated by commas")
     sizes = [int(part) for part in parser.parse_args(arguments).k.split(",")]

@@ -6,7 +6,7 @@ it much. Each command is run once to warm the file cache and then counted.
 
 from __future__ import annotations
 
-import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -24,10 +24,10 @@ COMMANDS: dict[str, Sequence[str]] = {
 
 def cpu_seconds(command: Sequence[str]) -> float:
     """User and system time of one finished run, in seconds."""
-    before = os.times()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    after = os.times()
-    return (after.children_user + after.children_system) - (before.children_user + before.children_system)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
 
 
 def main() -> None:
