@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.agent import discovered, simulated
 
 from baro.agent.discovery import discover
 from baro.agent.nvml import Code, NvmlError
 from baro.agent.simulated import SimulatedNvml
 from baro.topology.machine import Gpu, Machine
 from baro.topology.profiles import load_profile, profile_names
+from tests.support.agent import discovered, simulated
 
 
 def comparable(machine: Machine, known: Machine) -> Machine:

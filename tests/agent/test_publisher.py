@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.agent import KilledError, MemoryApi, usable_devices
 
 from baro.agent.publisher import ATTEMPTS, DroppedFieldsError, Publisher, dropped_fields
 from baro.agent.slices import desired_slices, node_topology, reconcile, slice_name
@@ -23,6 +22,7 @@ from baro.model.kinds.resource import (
     ResourceSliceSpec,
 )
 from baro.topology.profiles import load_profile
+from tests.support.agent import KilledError, MemoryApi, usable_devices
 
 NODE, DRIVER = "node-a", "gpu.baro.dev"
 TAINT = DeviceTaint(key="gpu.baro.dev/xid", value="79", effect="NoSchedule")

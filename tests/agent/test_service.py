@@ -6,7 +6,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.support.agent import MemoryApi, discovered, simulated
 
 from baro.agent.discovery import discover
 from baro.agent.publisher import Published, Publisher
@@ -14,6 +13,7 @@ from baro.agent.service import Agent, Settings, remembered
 from baro.model.errors import BaroError, UnreachableError
 from baro.topology.machine import Machine
 from baro.topology.profiles import load_profile
+from tests.support.agent import MemoryApi, discovered, simulated
 
 
 def devices(api: MemoryApi) -> dict[str, list[str]]:

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.shared import case
 
 from baro.agent.slices import (
     desired_slices,
@@ -24,6 +23,7 @@ from baro.model.semver import SemVer
 from baro.model.validation import validate_create
 from baro.topology.machine import Gpu, Link, Machine, Warn
 from baro.topology.profiles import load_profile, profile_names
+from tests.support.shared import case
 
 
 def machine_of(count: int, **facts: Any) -> Machine:

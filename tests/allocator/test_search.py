@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.cluster import claim, cluster, device, holding, request
 
 from baro.allocator import Features, Outcome, Policy, allocate
 from baro.allocator.bounds import can_match
@@ -25,6 +24,7 @@ from baro.model.kinds.resource import (
     DeviceSubRequest,
     ResourceClaim,
 )
+from tests.support.cluster import claim, cluster, device, holding, request
 
 GIB = 2**30 * 10**9
 

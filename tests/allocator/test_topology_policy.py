@@ -8,7 +8,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.cluster import claim, cluster, device, device_class, gpus, request
 
 from baro.allocator import NodeDecision, Outcome, Policy, allocate
 from baro.allocator.validity import violations
@@ -21,6 +20,7 @@ from baro.topology.bandwidth import Predictor
 from baro.topology.document import to_document
 from baro.topology.machine import Confidence, Link, Machine
 from baro.topology.profiles import load_profile
+from tests.support.cluster import claim, cluster, device, device_class, gpus, request
 
 TWO_FOURS = {"a": range(4), "b": range(4, 8)}
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+
+from baro.allocator import Outcome, Policy
+from baro.allocator.validity import violations
+from baro.model.kinds.resource import Device, ResourceSlice
 from tests.support.allocator import (
     Instance,
     devices_chosen,
@@ -14,10 +18,6 @@ from tests.support.allocator import (
     slow_instances,
     upstream_cases,
 )
-
-from baro.allocator import Outcome, Policy
-from baro.allocator.validity import violations
-from baro.model.kinds.resource import Device, ResourceSlice
 
 _FIRST_CUT = {"core", "DRAPrioritizedList", "DRAAdminAccess", "DRAAdminAccess+DRAPrioritizedList"}
 

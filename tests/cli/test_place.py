@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.support import cluster_files as dump
 
 from baro.cli import main
+from tests.support import cluster_files as dump
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from tests.support import shared
-from tests.support.topology import golden
 
 from baro.cli.topo import command, parse_machine
 from baro.model.errors import BaroError, InputError
 from baro.topology.document import to_document
 from baro.topology.profiles import load_profile
 from baro.topology.topo_m import parse, render
+from tests.support import shared
+from tests.support.topology import golden
 
 
 def topo(*arguments: str, stdin: str | bytes = "") -> Result:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from tests.support import shared
 
 from baro.diagnosis.catalogue import Catalogue, from_slices, nvidia_driver
 from baro.diagnosis.lint import LintResult, lint
@@ -13,6 +12,7 @@ from baro.model.decode import to_kind
 from baro.model.findings import table
 from baro.model.kinds.resource import ResourceSlice
 from baro.model.load import load_bytes
+from tests.support import shared
 
 H100 = "device.attributes['gpu.nvidia.com'].productName.contains('H100')"
 MEMORY = "device.capacity['gpu.nvidia.com'].memory"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.support.cluster import node_slice
 
 from baro.cel import ColumnRef, view_of
 from baro.cel.columns import DeviceTable as Protocol_
 from baro.inventory import Inventory, Snapshot
 from baro.inventory.cel_table import CelTable
 from baro.model.kinds.resource import Device, DeviceAttribute, DeviceCapacity
+from tests.support.cluster import node_slice
 
 DOMAIN = "gpu.nvidia.com"
 ODD = Device(

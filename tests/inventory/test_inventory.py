@@ -8,8 +8,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support import shared
-from tests.support.cluster import claim, cluster, device, device_class, gpus, holding, node_slice, request
 
 from baro.allocator import allocate
 from baro.inventory import DeviceKey, Inventory, Snapshot
@@ -28,6 +26,8 @@ from baro.model.kinds.resource import (
     ResourceSlice,
     ResourceSliceSpec,
 )
+from tests.support import shared
+from tests.support.cluster import claim, cluster, device, device_class, gpus, holding, node_slice, request
 
 KEY = DeviceKey("gpu.nvidia.com", "n", "gpu-0")
 
@@ -225,11 +225,11 @@ def test_admin_access_does_not_hold_a_device_and_double_holding_is_reported() ->
         ),
     )
     inventory = Inventory(cluster({"n": gpus({"a": range(2)})}))
-    inventory.with_claim(admin)
+    inventory.hold_claim(admin)
     assert KEY not in inventory.usage.holders
-    inventory.with_claim(held).with_claim(holding("n", "gpu-0", name="two"))
+    inventory.hold_claim(held).hold_claim(holding("n", "gpu-0", name="two"))
     assert any("held by more than one claim: default/one, default/two" in p for p in inventory.problems())
-    inventory.without_claim(held).without_claim("default/two")
+    inventory.release_claim(held).release_claim("default/two")
     assert inventory.usage.holders == {} and inventory.problems() == ()
 
 
@@ -274,10 +274,10 @@ def _apply(inventory: Inventory, step: tuple[Any, ...], state: tuple[dict[str, A
             inventory.set_slice(slices["network"])
         case ("hold", node, names, who):
             claims[who] = holding(node, *names, name=who)
-            inventory.with_claim(claims[who])
+            inventory.hold_claim(claims[who])
         case ("release", who):
             claims.pop(who, None)
-            inventory.without_claim(f"default/{who}")
+            inventory.release_claim(f"default/{who}")
 
 
 @settings(max_examples=150)

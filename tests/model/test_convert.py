@@ -9,13 +9,13 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support import shared
-from tests.support.schema import JSON, bodies, claim_body, slice_body
 
 from baro.model.convert import convert, to_v1, versions
 from baro.model.decode import strict_errors, to_kind
 from baro.model.errors import InputError
 from baro.model.kinds import KubeObject
+from tests.support import shared
+from tests.support.schema import JSON, bodies, claim_body, slice_body
 
 V1, BETA1, BETA2 = "resource.k8s.io/v1", "resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2"
 KINDS = ("ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass")

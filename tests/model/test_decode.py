@@ -8,13 +8,13 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support import shared
-from tests.support.schema import JSON, bodies, claim_body, slice_body
 
 from baro.model.decode import to_kind
 from baro.model.errors import InputError, Where
 from baro.model.kinds import core, resource
 from baro.model.schema import kinds
+from tests.support import shared
+from tests.support.schema import JSON, bodies, claim_body, slice_body
 
 MODELLED = ("Pod", "Node", "Lease", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support import shared
 
 from baro.model.errors import InputError, TooLargeError
 from baro.model.kinds.core import Pod
 from baro.model.kinds.resource import ResourceClaim, ResourceSlice
 from baro.model.load import Limits, Loaded, decode_objects, load_bytes, load_json_list, load_paths
 from baro.model.positions import split_path
+from tests.support import shared
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  namespace: team\n"
 CLAIM = """\

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support import shared
-from tests.support.model import cel_answers, evaluate
 
 from baro.model.quantity import (
     FORMAT_ERROR,
@@ -22,6 +20,8 @@ from baro.model.quantity import (
     Quantity,
     QuantityError,
 )
+from tests.support import shared
+from tests.support.model import cel_answers, evaluate
 
 FACTORS = {
     "n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": Fraction(1),

@@ -8,10 +8,10 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.model import cel_answers, evaluate
 
 from baro.model.gotext import go_quote
 from baro.model.semver import SemVer, SemVerError
+from tests.support.model import cel_answers, evaluate
 
 NUMBERS = st.one_of(st.integers(0, 3), st.integers(0, 2**64 - 1)).map(str)
 WORDS = st.from_regex(r"[a-zA-Z-][0-9A-Za-z-]{0,4}", fullmatch=True)

@@ -11,13 +11,13 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support import shared
-from tests.support.schema import JSON, bodies, claim_body, oracle, slice_body
 
 from baro.model.decode import BodyError, StrictError, decode_body, rejection, strict_errors
 from baro.model.decode.gotime import time_error
 from baro.model.decode.jsontext import json_error
 from baro.model.schema import kinds
+from tests.support import shared
+from tests.support.schema import JSON, bodies, claim_body, oracle, slice_body
 
 
 def _messages(body: dict[str, Any], kube_version: str = "1.37") -> list[str]:

@@ -9,12 +9,12 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support import shared
-from tests.support.schema import JSON, Answer, bodies, claim_body, oracle, slice_body
 
 from baro.model.decode import BodyError, decode_body, strict_errors
 from baro.model.schema import kinds
 from baro.model.validation import Problems, validate_create
+from tests.support import shared
+from tests.support.schema import JSON, Answer, bodies, claim_body, oracle, slice_body
 
 CEL_CATEGORY = "cel"
 

@@ -4,17 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.support import shared
-from tests.support.cluster import (
-    claim,
-    cluster,
-    device,
-    device_class,
-    gpus,
-    holding,
-    node_slice,
-    request,
-)
 
 from baro.allocator import Outcome, Policy, allocate
 from baro.inventory import Inventory, Snapshot
@@ -30,6 +19,17 @@ from baro.model.kinds.resource import (
     ResourceSlice,
 )
 from baro.placement import Placement, first_fit, place
+from tests.support import shared
+from tests.support.cluster import (
+    claim,
+    cluster,
+    device,
+    device_class,
+    gpus,
+    holding,
+    node_slice,
+    request,
+)
 
 TWO_FOURS = {"a": range(4), "b": range(4, 8)}
 DOMAIN = "gpu.nvidia.com/nvlinkDomain"
@@ -194,17 +194,17 @@ def _partitioned(generation: int, letters: str) -> tuple[ResourceSlice, ...]:
 def test_045_an_allocated_device_that_vanishes_keeps_its_counters() -> None:
     _, expect = shared.case("045")
     inventory = Inventory(Snapshot(slices=_partitioned(1, "ab"), classes=(device_class(),)))
-    inventory.with_claim(holding("n", "mig-a", name="first"))
+    inventory.hold_claim(holding("n", "mig-a", name="first"))
     inventory.replace_slices("n", _partitioned(2, "bcd"))
 
     def outcome() -> Outcome:
         return allocate(inventory, "n", [claim()]).outcome
 
     assert expect["allocate_mig_c"] == "ok" and outcome() is Outcome.FIT
-    inventory.with_claim(holding("n", "mig-c", name="second"))
+    inventory.hold_claim(holding("n", "mig-c", name="second"))
     assert expect["allocate_mig_d"] == "unsatisfiable" and outcome() is Outcome.NO_FIT
     assert any("mig-a is no longer published" in problem for problem in inventory.problems())
-    inventory.without_claim("default/first")
+    inventory.release_claim("default/first")
     assert outcome() is Outcome.FIT
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from tests.support.cluster import claim, device_class, holding, request
 
 from baro.agent.slices import desired_slices, node_topology
 from baro.inventory import Snapshot
@@ -13,6 +12,7 @@ from baro.model.kinds.resource import ResourceClaim
 from baro.placement import Placement, first_fit, place
 from baro.topology.bandwidth import Predictor
 from baro.topology.profiles import load_profile, profile_names
+from tests.support.cluster import claim, device_class, holding, request
 
 DRIVER = "gpu.baro.dev"
 

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.cluster import claim, cluster, device, device_class, gpus, request
 
 from baro.allocator import Outcome, Policy, allocate
 from baro.inventory import Inventory, Snapshot
@@ -22,6 +21,7 @@ from baro.model.kinds.resource import (
     DeviceTaintSelector,
 )
 from baro.placement import Placement, first_fit, place
+from tests.support.cluster import claim, cluster, device, device_class, gpus, request
 
 TWO_FOURS = {"a": range(4), "b": range(4, 8)}
 CROSSING = ["gpu-2", "gpu-3", "gpu-6", "gpu-7"]

@@ -8,12 +8,12 @@ from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
-from tests.support import shared
 
 from baro.allocator import Features, NodeDecision, Outcome, Policy, SelectorEngine, allocate
 from baro.inventory import Inventory, Snapshot
 from baro.model.kinds.core import Node
 from baro.model.kinds.resource import DeviceClass, ResourceClaim, ResourceSlice
+from tests.support import shared
 
 T = TypeVar("T")
 SHARE_ID = "00000000-0000-4000-8000-000000000000"

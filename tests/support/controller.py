@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
-from tests.support.kube import FakeApi
 
 from baro.controller.placer import Choice
 from baro.controller.reconcile import Planner
@@ -36,6 +35,7 @@ from baro.model.kinds.resource import (
     ResourceClaim,
     ResourceSlice,
 )
+from tests.support.kube import FakeApi
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 GATE = "baro.dev/placement"

@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tests.support import shared
-
 from baro.model.quantity import Quantity, QuantityError
 from baro.model.semver import SemVer, SemVerError
+from tests.support import shared
 
 _NAMES = frozenset({
     "quantity", "isQuantity", "isLessThan", "isGreaterThan", "compareTo", "add", "sub", "sign", "isInteger",

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 from hypothesis import strategies as st
-from tests.support import shared
 
 from baro.model.schema import Field, TypeRef, find_kind, resolve
+from tests.support import shared
 
 NAMES: Final = st.sampled_from(["a", "gpu-0", "node-a", "gpu.example.com", "A_b", "", "x" * 64, "a/b"])
 """Names that are right, wrong, empty and too long: they all decode."""

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.topology import KINDS, machine_of, mesh
 
 from baro.topology import rates
 from baro.topology.assess import complete
@@ -17,6 +16,7 @@ from baro.topology.bandwidth import Predictor, predict
 from baro.topology.links import nvlink_count
 from baro.topology.machine import Confidence, Gpu, Link, Machine
 from baro.topology.profiles import load_profile
+from tests.support.topology import KINDS, machine_of, mesh
 
 SETS = [
     # profile, set, GB/s, slowest hop's kind

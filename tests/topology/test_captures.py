@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support import shared
 
 from baro.topology.bandwidth import Predictor
 from baro.topology.document import to_document
 from baro.topology.islands import islands, pcie_groups
 from baro.topology.topo_m import parse
+from tests.support import shared
 
 Groups = list[list[int]]
 Nodes = list[int] | None

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import given, settings
-from tests.support.topology import golden, machine_of, machines
 
 from baro.model.errors import InputError
 from baro.topology.assess import complete
@@ -16,6 +15,7 @@ from baro.topology.bandwidth import Predictor
 from baro.topology.document import from_document, to_document
 from baro.topology.machine import Confidence, Link, Machine
 from baro.topology.profiles import load_profile, profile_names
+from tests.support.topology import golden, machine_of, machines
 
 
 def test_the_document_has_the_shape_that_readers_rely_on() -> None:

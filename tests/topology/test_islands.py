@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.topology import every_maximal_set, machine_of, mesh
 
 from baro.topology.islands import Grade, islands, pcie_groups
 from baro.topology.machine import Machine
 from baro.topology.profiles import load_profile
+from tests.support.topology import every_maximal_set, machine_of, mesh
 
 EIGHT = (0, 1, 2, 3, 4, 5, 6, 7)
 QUADS = ((0, 1, 2, 3), (4, 5, 6, 7))

@@ -10,11 +10,11 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from tests.support.topology import golden
 
 from baro.model.errors import InputError, TooLargeError
 from baro.topology.profiles import load_profile, parse_profile, profile_from, profile_names, profile_schema
 from baro.topology.topo_m import parse, render
+from tests.support.topology import golden
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = ROOT / "docs" / "schema" / "machine-profile.schema.json"

@@ -7,11 +7,11 @@ from itertools import combinations, product
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.topology import every_ring, hops
 
 from baro.topology import rings
 from baro.topology.profiles import load_profile
 from baro.topology.rings import best_ring, packed_rings
+from tests.support.topology import every_ring, hops
 
 WEIGHTS = st.integers(4, 7).flatmap(
     lambda size: st.tuples(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.shared import path
 
 from baro.model.errors import InputError, TooLargeError
 from baro.topology import smi_xml
 from baro.topology.machine import Gpu, Machine
+from tests.support.shared import path
 
 SMALL = """<?xml version="1.0" ?>
 <!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd">

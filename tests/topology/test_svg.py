@@ -8,11 +8,11 @@ from itertools import combinations
 import msgspec
 import pytest
 from hypothesis import given, settings
-from tests.support.topology import golden, machines
 
 from baro.topology import svg
 from baro.topology.machine import Gpu, Machine
 from baro.topology.profiles import load_profile, profile_names
+from tests.support.topology import golden, machines
 
 NS = "{http://www.w3.org/2000/svg}"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.shared import case
 
 from baro.topology import sysfs
 from baro.topology.sysfs import PciDevice, SysfsFacts, normalise_bus_id
+from tests.support.shared import case
 
 GPU = {"class": "0x030200", "vendor": "0x10de", "numa_node": "0", "local_cpulist": "0-3,8"}
 NIC = {"class": "0x020000", "vendor": "0x15b3", "numa_node": "0"}

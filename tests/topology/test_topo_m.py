@@ -8,8 +8,6 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support import shared
-from tests.support.topology import machines
 
 from baro.model.errors import InputError, TooLargeError
 from baro.topology import matrix
@@ -18,6 +16,8 @@ from baro.topology.islands import islands, pcie_groups
 from baro.topology.links import nearest_nic, nearest_nics
 from baro.topology.machine import Machine
 from baro.topology.topo_m import merge_p2p, parse, parse_p2p, render
+from tests.support import shared
+from tests.support.topology import machines
 
 PAIR = """
 \tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID
@@ -257,9 +257,8 @@ def test_a_prompt_that_shows_topo_mp_makes_nvlink_unknown() -> None:
 
 
 def test_a_board_product_without_nvlink_is_suspect_and_a_card_is_not() -> None:
-    from tests.support.topology import machine_of
-
     from baro.topology.assess import complete
+    from tests.support.topology import machine_of
 
     assert complete(machine_of({}, 2, "NVIDIA H100 80GB HBM3")).nvlink_unknown
     assert not complete(machine_of({}, 2, "NVIDIA L40S")).nvlink_unknown

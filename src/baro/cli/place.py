@@ -92,7 +92,7 @@ def _place_all(
         if placement.error is not None and not placement.fits:
             progress(f"{group.title}: {placement.error}")
         for claim, allocation in zip(group.claims, placement.allocations, strict=placement.fits):
-            inventory = inventory.with_claim(_allocated(claim, allocation))
+            inventory = inventory.hold_claim(_allocated(claim, allocation))
         placed.append((group, placement))
     return placed
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +30,7 @@ from baro.controller.reconcile import Planner
 from baro.controller.runner import Controller
 from baro.controller.standins import SimulatedCluster
 from baro.kube.client import KubeClient
+from baro.kube.events import rfc3339
 from baro.model.decode import to_kind
 from baro.model.kinds.base import KubeObject
 from baro.model.kinds.core import Namespace, Node, Pod
@@ -179,6 +181,8 @@ class DemoCluster:
                         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node.name]}]}
                     ]
                 },
+                # Without it a later reservation would count as a change of the allocation.
+                "allocationTimestamp": rfc3339(datetime.now(UTC)),
             },
             "reservedFor": [{"resource": "pods", "name": name, "uid": pod.metadata.uid}],
         }

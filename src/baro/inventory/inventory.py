@@ -258,12 +258,12 @@ class Inventory:
         for item in fresh:
             self.set_slice(item)
 
-    def with_claim(self, claim: ResourceClaim) -> Inventory:
+    def hold_claim(self, claim: ResourceClaim) -> Inventory:
         """Count (or count anew) what a claim holds, in place. Returns the inventory, so calls chain."""
         self._after_usage(self.usage.hold(claim))
         return self
 
-    def without_claim(self, claim: ResourceClaim | str) -> Inventory:
+    def release_claim(self, claim: ResourceClaim | str) -> Inventory:
         """Release what a claim (or ``namespace/name``) holds, in place. Returns the inventory."""
         name = claim if isinstance(claim, str) else claim_name(claim)
         self._after_usage(self.usage.release(name))

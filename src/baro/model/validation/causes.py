@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from baro.model.decode.jsontext import go_quote
+from baro.model.gotext import go_quote
 
 Reason = Literal[
     "Required value", "Invalid value", "Unsupported value", "Duplicate value", "Not found", "Too long",

@@ -1,0 +1,99 @@
+"""One device in two claims: who yields.
+
+The API server does not notice it, so every planner looks for it in every round, by the same rule: of what is
+only announced, everything yields to an allocation, and else all but the oldest; of allocations, see
+``_losers``. Until it is settled nobody builds on any of these claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from baro.controller import pods
+from baro.controller.actions import Action, Explain, Release, Withdraw
+from baro.controller.marks import intent, ours
+from baro.controller.view import Key, View, key_of
+from baro.inventory.usage import DeviceKey
+from baro.model.kinds.core import Pod
+from baro.model.kinds.resource import AllocationResult, ResourceClaim
+
+
+class Conflicts:
+    """The double holdings of a view. ``contested`` is complete once ``actions`` was read to its end."""
+
+    def __init__(self, view: View) -> None:
+        self.contested: set[Key] = set()
+        self._view = view
+        self._pods = {pod.metadata.uid: pod for pod in view.all(Pod).values()}
+
+    def actions(self) -> Iterator[Action]:
+        """What is to be taken back, and what can only be reported."""
+        freed: set[Key] = set()
+        for device, _ in self._view.inventory.usage.doubly_held():
+            everyone = self._holders(device)
+            self.contested.update(key_of(claim) for claim in everyone)
+            holders = [claim for claim in everyone if key_of(claim) not in freed]
+            if len(holders) < 2:
+                continue
+            losers = self._intents(holders) or self._losers(holders)
+            for claim in losers:
+                freed.add(key_of(claim))
+                others = ", ".join(sorted(c.ref for c in holders if c is not claim))
+                why = f"device {device} is also held by {others}"
+                yield Release(claim, why, contested=True) if claim.status.allocation else Withdraw(claim, why)
+            if not losers:
+                yield from self._cannot_yield(device, holders)
+
+    def _holders(self, device: DeviceKey) -> list[ResourceClaim]:
+        found: list[ResourceClaim] = []
+        for share in self._view.inventory.usage.holders.get(device, ()):
+            namespace, _, name = share.claim.rpartition("/")
+            claim = self._view.find(ResourceClaim, namespace, name)
+            if share.share_id is None and claim is not None and claim not in found:
+                found.append(claim)
+        return found
+
+    def _intents(self, holders: list[ResourceClaim]) -> list[ResourceClaim]:
+        """Announcements that are to be withdrawn. The one that stays waits until the others are gone."""
+        meant = sorted((c for c in holders if intent(c)), key=lambda c: (_stamp(intent(c)), c.metadata.uid))
+        return meant if len(meant) < len(holders) else meant[1:]
+
+    def _losers(self, holders: list[ResourceClaim]) -> list[ResourceClaim]:
+        """The claims of baro's that are to be released so that one holder is left.
+
+        A claim in use by a bound pod never yields, nor one that somebody else allocated: baro takes back
+        only what is its own and not yet in use. Among those: gated before ungated (kube-scheduler may be
+        binding that one), then the later allocation, then the greater uid. Every planner sees the same.
+        """
+
+        def rank(claim: ResourceClaim) -> tuple[int, str, str]:
+            ungated = any(
+                (pod := self._pods.get(c.uid)) is not None and not pods.gated(pod)
+                for c in claim.status.reserved_for
+            )
+            return (0 if ungated else 1, _stamp(claim.status.allocation), claim.metadata.uid)
+
+        may = sorted((claim for claim in holders if ours(claim) and not self._in_use(claim)), key=rank)
+        return may if len(may) < len(holders) else may[1:]
+
+    def _in_use(self, claim: ResourceClaim) -> bool:
+        for consumer in claim.status.reserved_for:
+            if consumer.resource != "pods":
+                return True  # a pod group: not ours to judge
+            pod = self._pods.get(consumer.uid)
+            if pod is not None and pod.spec.node_name and not pods.done(pod):
+                return True
+        return False
+
+    def _cannot_yield(self, device: DeviceKey, holders: list[ResourceClaim]) -> Iterator[Action]:
+        for claim in holders:
+            others = ", ".join(sorted(c.ref for c in holders if c is not claim))
+            text = f"device {device} of {claim.ref} is also held by {others}"
+            for consumer in claim.status.reserved_for:
+                pod = self._pods.get(consumer.uid)
+                if pod is not None:
+                    yield Explain(pod, "DeviceHeldTwice", text)
+
+
+def _stamp(allocation: AllocationResult | None) -> str:
+    return (allocation.allocation_timestamp if allocation else None) or ""

@@ -1,0 +1,65 @@
+"""The planner's question to ``baro.placement``, and the answer in the planner's words.
+
+A seam, so that the protocol of the planner is tested apart from the search for devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from baro.inventory import Inventory
+from baro.model.kinds.core import Pod
+from baro.model.kinds.resource import AllocationResult, ResourceClaim
+from baro.model.names import TOPOLOGY_ANNOTATION
+from baro.placement import place
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """Where claims go. ``node`` is ``None`` when they fit nowhere, and ``reason`` says why.
+
+    ``allocations`` are in the order of the claims that were asked for, without timestamps.
+    """
+
+    node: str | None
+    allocations: tuple[AllocationResult, ...]
+    reason: str
+
+
+class Placer(Protocol):
+    """Chooses node and devices for unallocated claims of one pod, given what is free now."""
+
+    def __call__(
+        self, inventory: Inventory, claims: Sequence[ResourceClaim], nodes: Sequence[str], pod: Pod
+    ) -> Choice:
+        """All claims on one of the nodes, or none. ``BaroError`` for claims that cannot be judged."""
+        ...
+
+
+def with_policy(policy: str) -> Placer:
+    """``baro.placement`` with policy ``topology`` or ``first-fit``."""
+
+    def choose(
+        inventory: Inventory, claims: Sequence[ResourceClaim], nodes: Sequence[str], pod: Pod
+    ) -> Choice:
+        wished = pod.metadata.annotations.get(TOPOLOGY_ANNOTATION)
+        asked = [_wishing(claim, wished) if wished else claim for claim in claims]
+        found = place(inventory, asked, nodes=nodes, policy=policy, pod=pod)
+        if found.fits:
+            return Choice(found.node, found.allocations, found.reasons[0] if found.reasons else "")
+        lines = list(found.reasons)
+        if found.error and not any(found.error in line for line in lines):
+            lines.insert(0, found.error)
+        return Choice(None, (), "; ".join(lines) or "no node fits")
+
+    return choose
+
+
+def _wishing(claim: ResourceClaim, wished: str) -> ResourceClaim:
+    """The pod's wish counts for claims that have none of their own."""
+    annotations = {TOPOLOGY_ANNOTATION: wished, **claim.metadata.annotations}
+    return msgspec.structs.replace(
+        claim, metadata=msgspec.structs.replace(claim.metadata, annotations=annotations)
+    )

@@ -1,0 +1,363 @@
+"""The planner's decision: what to write next, from the picture of the cluster. No effects.
+
+Level-triggered: every write leaves a state from which the next call goes on, so it does not matter whether
+the process lives, was killed between any two writes, or another planner made the last one. A pod goes
+through these states, all of them read from the API::
+
+    gated, claims unallocated      → Allocate   (finalizer; allocation and reservation in one write)
+    gated, all allocated, reserved → Ungate     (verified again, then gate off and reason written)
+    gated, an allocation is bad    → Release    (node or device gone, taint, held twice), then as above
+    ungated by us, not bound, claim unallocated (PostFilter took it) → Intend, then Allocate
+
+Nothing is ungated before a watch has shown our own writes: whoever wrote the same device before us is then
+in the picture, and whoever writes it later sees ours. A pod that has no gate any more is bound as soon as its
+allocation stands, so that one is announced first, in an annotation, and confirmed in the same way. Of two
+claims that hold one device the later one yields (see ``conflicts``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+
+import msgspec
+
+from baro.controller import pods
+from baro.controller.actions import (
+    Action,
+    Allocate,
+    ClaimWrite,
+    DropFinalizer,
+    Explain,
+    Intend,
+    Release,
+    Ungate,
+    Withdraw,
+)
+from baro.controller.conflicts import Conflicts
+from baro.controller.marks import allocated, counted, intent, marked, ours, reserved_for
+from baro.controller.placer import Choice, Placer
+from baro.controller.rooms import Rooms
+from baro.controller.view import Key, View, key_of
+from baro.inventory.taints import tolerated
+from baro.inventory.usage import DeviceKey
+from baro.kube.events import rfc3339
+from baro.model.errors import BaroError
+from baro.model.kinds.core import Node, Pod
+from baro.model.kinds.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
+from baro.model.names import REASON_ANNOTATION
+
+MAX_CONSUMERS = 256
+"""Limit of ``status.reservedFor``."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """``namespace`` empty means all. Times in seconds."""
+
+    namespace: str = ""
+    orphan_grace_s: float = 60.0
+    """How long an allocation without any consumer is left alone."""
+    patience_s: float = 10.0
+    """How long a pod may wait for its claim objects before that is said."""
+    batch: int = 64
+    """Pods placed in one round, so that writes start before a long queue is through."""
+
+
+def plan(
+    view: View, now: datetime, placer: Placer, settings: Settings, skip: frozenset[str] = frozenset()
+) -> tuple[Action, ...]:
+    """The next writes. ``skip`` are uids of pods that are not to be placed now (backing off, or nothing
+    changed since they did not fit). Reads the view and leaves it as it was.
+    """
+    return _Round(view, now, placer, settings, skip).run()
+
+
+class _Round:
+    """One call of ``plan``: the view plus what this round has already decided."""
+
+    def __init__(
+        self, view: View, now: datetime, placer: Placer, settings: Settings, skip: frozenset[str]
+    ) -> None:
+        self.view = view
+        self.now = now
+        self.placer = placer
+        self.settings = settings
+        self.skip = skip
+        self.rooms = Rooms(view)
+        self.tried: dict[Key, ResourceClaim] = {}
+        """Claims that the inventory counts otherwise than the view, while this round thinks."""
+
+    def run(self) -> tuple[Action, ...]:
+        conflicts = Conflicts(self.view)
+        actions: list[Action] = list(conflicts.actions())
+        busy = set(conflicts.contested)
+        placed = 0
+        try:
+            for pod in self._waiting():
+                for action in self._pod(pod, busy):
+                    actions.append(action)
+                    busy |= _touches(action)
+                    placed += isinstance(action, Allocate | Intend)
+                if placed >= self.settings.batch:
+                    break
+        finally:
+            for key, claim in self.tried.items():
+                self.view.inventory.hold_claim(counted(self.view.all(ResourceClaim).get(key, claim)))
+        actions += self._leftovers(busy)
+        return tuple(actions)
+
+    # --- whose turn it is ----------------------------------------------------------------------------------
+
+    def _waiting(self) -> list[Pod]:
+        """Pods that baro may have something to do for: higher priority first, then older."""
+        found = [pod for pod in self.view.all(Pod).values() if self._ours_to_place(pod)]
+        found.sort(key=lambda p: (-(p.spec.priority or 0), p.metadata.creation_timestamp or "", *key_of(p)))
+        return found
+
+    def _ours_to_place(self, pod: Pod) -> bool:
+        if self.settings.namespace not in ("", pod.metadata.namespace):
+            return False
+        if pod.spec.node_name or pods.done(pod) or pod.metadata.deletion_timestamp:
+            return False
+        return pods.gated(pod) or REASON_ANNOTATION in pod.metadata.annotations
+
+    # --- one pod -------------------------------------------------------------------------------------------
+
+    def _pod(self, pod: Pod, busy: set[Key]) -> Iterator[Action]:
+        claims, waits = self._claims(pod)
+        if waits:
+            if pods.gated(pod) and self._age(pod) >= self.settings.patience_s:
+                yield Explain(pod, "WaitingForClaims", waits)
+            return
+        keys = {key_of(claim) for claim in claims}
+        if keys & (self.view.pending.keys() | busy):
+            return  # about to be written, or written and not confirmed yet: a later round sees it
+        bad = [(claim, why) for claim in claims if (why := self._bad(pod, claim))]
+        if bad:
+            for claim, why in bad:
+                yield Release(claim, why)
+            return
+        if not pods.gated(pod) and all(claim.status.allocation for claim in claims):
+            return  # kube-scheduler's turn
+        if all(claim.status.allocation and reserved_for(claim, pod) for claim in claims):
+            yield Ungate(pod, claims, _said(claims))
+        elif any(intent(claim) for claim in claims):
+            yield from self._intended(pod, claims)
+        elif pod.metadata.uid not in self.skip:
+            yield from self._place(pod, claims)
+
+    def _claims(self, pod: Pod) -> tuple[tuple[ResourceClaim, ...], str]:
+        """The claims of a pod, or why it must wait for them."""
+        found: dict[Key, ResourceClaim] = {}
+        namespace = pod.metadata.namespace
+        for ref in pods.claim_refs(pod, self.view.owned(pod)):
+            if not ref.needed:
+                continue
+            if ref.name is None:
+                return (), f"waits for the claim of {ref.entry} to be made from its template"
+            claim = self.view.find(ResourceClaim, namespace, ref.name)
+            if claim is None:
+                return (), f"waits for ResourceClaim {namespace}/{ref.name}, which does not exist"
+            if ref.from_template and not pods.owned_by(claim, pod):
+                return (), f"waits: ResourceClaim {namespace}/{ref.name} was not made for this pod"
+            if claim.metadata.deletion_timestamp and not reserved_for(claim, pod):
+                return (), f"waits: ResourceClaim {namespace}/{ref.name} is being deleted"
+            found[key_of(claim)] = claim
+        return tuple(found.values()), ""
+
+    def _place(self, pod: Pod, claims: tuple[ResourceClaim, ...]) -> Iterator[Action]:
+        full = [c for c in claims if len(c.status.reserved_for) >= MAX_CONSUMERS and not reserved_for(c, pod)]
+        if full:
+            yield Explain(
+                pod, "NoPlacement", f"{full[0].ref} has {MAX_CONSUMERS} consumers, the most there may be"
+            )
+            return
+        choice, excluded = self._choose(pod, claims)
+        if choice.node is not None:
+            yield self._allocate(pod, claims, choice)
+            return
+        # What an interrupted or overtaken write left of this pod's claims may be in its own way.
+        own = [claim for claim in claims if self._only_for(claim, pod)]
+        if own and len(own) < len(claims):
+            afresh = tuple(allocated(claim, None) if claim in own else claim for claim in claims)
+            self._count(afresh)
+            again, _ = self._choose(pod, afresh)
+            self._count(claims)
+            if again.node is not None:
+                for claim in own:
+                    yield Release(claim, "the pod's other claims do not fit beside it")
+                return
+        yield Explain(pod, "NoPlacement", _no_fit(choice, excluded))
+
+    def _choose(self, pod: Pod, claims: tuple[ResourceClaim, ...]) -> tuple[Choice, dict[str, int]]:
+        """Node and devices for the unallocated claims, beside those that are allocated already."""
+        fixed = [claim.status.allocation for claim in claims if claim.status.allocation]
+        nodes, excluded = self.rooms.candidates(pod, fixed)
+        wanted = [claim for claim in claims if claim.status.allocation is None]
+        if not nodes:
+            return Choice(None, (), ""), excluded
+        if not wanted:
+            return Choice(nodes[0], (), f"on node {nodes[0]}: shares what is allocated there"), excluded
+        try:
+            return self.placer(self.view.inventory, wanted, nodes, pod), excluded
+        except BaroError as error:  # a selector that does not compile, a class that is not there
+            return Choice(None, (), str(error)), excluded
+        except Exception as error:
+            # A bug of baro's that one pod's claims bring out must not keep all other pods waiting.
+            text = f"baro failed on these claims, please report it: {type(error).__name__}: {error}"
+            return Choice(None, (), text), excluded
+
+    def _intended(self, pod: Pod, claims: tuple[ResourceClaim, ...]) -> Iterator[Action]:
+        """An announcement that a watch has confirmed, and nobody contests: write it. Else take it back."""
+        meant = [(claim, intent(claim)) for claim in claims if claim.status.allocation is None]
+        why = "the pod's placement is being backed off" if pod.metadata.uid in self.skip else None
+        for _, allocation in meant:
+            why = why or ("it is incomplete" if allocation is None else self._unfit(allocation))
+        fixed = [a for claim in claims if (a := claim.status.allocation or intent(claim))]
+        nodes, _ = self.rooms.candidates(pod, fixed)
+        if why or not nodes:
+            for claim, allocation in meant:
+                if allocation is not None:
+                    yield Withdraw(claim, why or "its node no longer has room for the pod")
+            return
+        writes = [ClaimWrite(claim, allocation) for claim, allocation in meant]
+        writes += [ClaimWrite(c, None) for c in claims if c.status.allocation and not reserved_for(c, pod)]
+        self.rooms.take(pod, nodes[0])
+        yield Allocate(pod, nodes[0], tuple(writes), _said(claim for claim, _ in meant))
+
+    def _allocate(self, pod: Pod, claims: tuple[ResourceClaim, ...], choice: Choice) -> Action:
+        stamp = rfc3339(self.now)
+        results = iter(choice.allocations)
+        writes, after = [], []
+        for claim in claims:
+            if claim.status.allocation is None:
+                allocation = msgspec.structs.replace(next(results), allocation_timestamp=stamp)
+                writes.append(ClaimWrite(claim, allocation))
+                after.append(allocated(claim, allocation))
+            elif not reserved_for(claim, pod):
+                writes.append(ClaimWrite(claim, None))
+        self._count(after)
+        node = choice.node or ""
+        self.rooms.take(pod, node)
+        # Without a gate kube-scheduler binds as soon as the status is written: nothing could be verified.
+        # A claim that baro wrote before may mean that the gate is gone already, and only not heard of.
+        first = pods.gated(pod) and not any(marked(write.claim) for write in writes if write.allocation)
+        kind = Allocate if first else Intend
+        return kind(pod, node, tuple(writes), choice.reason)
+
+    def _count(self, claims: Iterable[ResourceClaim]) -> None:
+        """Let the inventory count these claims as they would be, until the round ends."""
+        for claim in claims:
+            self.tried[key_of(claim)] = claim
+            self.view.inventory.hold_claim(claim)
+
+    # --- is an allocation still good -----------------------------------------------------------------------
+
+    def _bad(self, pod: Pod, claim: ResourceClaim) -> str | None:
+        """Why an allocation of ours, for this unbound pod alone, must be taken back, or ``None``."""
+        allocation = claim.status.allocation
+        if allocation is None or not self._only_for(claim, pod):
+            return None
+        node = pods.pinned(allocation.node_selector)
+        if node is not None and self.view.find(Node, "", node) is None:
+            return f"node {node} is gone"
+        if not pods.gated(pod):
+            return None  # kube-scheduler may be binding the pod at this moment
+        why = self._unfit(allocation)
+        if why is not None:
+            return why
+        if not self.rooms.candidates(pod, [allocation])[0]:
+            return "its node no longer has room for the pod, or no longer takes it"
+        return None
+
+    def _unfit(self, allocation: AllocationResult) -> str | None:
+        """A device that is not there any more, or that may not be used."""
+        for result in allocation.devices.results:
+            row = self.view.inventory.row(DeviceKey(result.driver, result.pool, result.device))
+            if row is None:
+                return f"device {result.driver}/{result.pool}/{result.device} is no longer published"
+            if not tolerated(self.view.inventory.taints(row), result.tolerations):
+                return f"device {result.driver}/{result.pool}/{result.device} is tainted"
+        return None
+
+    def _only_for(self, claim: ResourceClaim, pod: Pod) -> bool:
+        """Allocated by baro, and nobody but this pod consumes it."""
+        return ours(claim) and all(c.uid == pod.metadata.uid for c in claim.status.reserved_for)
+
+    # --- what nobody uses ----------------------------------------------------------------------------------
+
+    def _leftovers(self, busy: set[Key]) -> Iterator[Action]:
+        """Allocations of ours that no pod will ever use, and finalizers that an interruption left."""
+        wanted: set[Key] | None = None
+        for key, claim in self.view.all(ResourceClaim).items():
+            if claim.status.reserved_for or key in busy or key in self.view.pending:
+                continue
+            if self.settings.namespace not in ("", claim.metadata.namespace):
+                continue
+            orphan = ours(claim) and self._older_than_grace(claim)
+            if not orphan and not (claim.status.allocation is None and marked(claim)):
+                continue
+            wanted = wanted if wanted is not None else self._referenced()
+            if key not in wanted:
+                yield (
+                    Release(claim, "no pod uses it", drop_finalizer=True) if orphan else DropFinalizer(claim)
+                )
+
+    def _referenced(self) -> set[Key]:
+        """Claims that a pod which has not ended names."""
+        return {
+            (pod.metadata.namespace, ref.name)
+            for pod in self.view.all(Pod).values()
+            if not pods.done(pod) and not (pod.metadata.deletion_timestamp and not pod.spec.node_name)
+            for ref in pods.claim_refs(pod, self.view.owned(pod))
+            if ref.name is not None
+        }
+
+    def _older_than_grace(self, claim: ResourceClaim) -> bool:
+        allocation = claim.status.allocation
+        since = _moment(allocation.allocation_timestamp if allocation else None)
+        return since is None or (self.now - since).total_seconds() > self.settings.orphan_grace_s
+
+    def _age(self, pod: Pod) -> float:
+        since = _moment(pod.metadata.creation_timestamp)
+        return 0.0 if since is None else (self.now - since).total_seconds()
+
+
+def reservation(pod: Pod) -> ResourceClaimConsumerReference:
+    """The entry of ``reservedFor`` for a live pod. A wrong uid would cost the claim its allocation."""
+    return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+
+
+def _touches(action: Action) -> set[Key]:
+    """Claims that the action will write."""
+    match action:
+        case Allocate(writes=writes) | Intend(writes=writes):
+            return {key_of(write.claim) for write in writes}
+        case Release(claim=claim) | DropFinalizer(claim=claim) | Withdraw(claim=claim):
+            return {key_of(claim)}
+    return set()
+
+
+def _said(claims: Iterable[ResourceClaim]) -> str:
+    """What was written on the claims when they were allocated; survives a restart in between."""
+    texts = dict.fromkeys(
+        claim.metadata.annotations[REASON_ANNOTATION]
+        for claim in claims
+        if (ours(claim) or intent(claim)) and REASON_ANNOTATION in claim.metadata.annotations
+    )
+    return "; ".join(texts) or "nothing to place: its claims were allocated already, or it has none"
+
+
+def _no_fit(choice: Choice, excluded: Mapping[str, int]) -> str:
+    others = [f"{count} node{'s' if count > 1 else ''} {why}" for why, count in sorted(excluded.items())]
+    return "; ".join([text for text in (choice.reason, *others) if text]) or "the cluster has no nodes"
+
+
+def _moment(text: str | None) -> datetime | None:
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
