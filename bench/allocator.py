@@ -15,11 +15,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.support.cluster import DRIVER, claim, cluster, device, gpus, request
-
 from baro.allocator import NodeDecision, Policy, allocate
 from baro.inventory import Inventory
 from baro.model.kinds.resource import Device, DeviceRequest, DeviceSubRequest, ResourceClaim
+from tests.support.cluster import DRIVER, claim, cluster, device, gpus, request
 
 NUMA = "resource.kubernetes.io/numaNode"
 RECIPES = {

@@ -48,8 +48,8 @@ def records(path: Path) -> Iterator[Record]:
 
 def device(raw: Mapping[str, Any]) -> DeviceView:
     """The view of a device given in API form."""
-    attributes = msgspec.convert(raw.get("attributes", {}), dict[str, DeviceAttribute])
-    capacity = msgspec.convert(raw.get("capacity", {}), dict[str, DeviceCapacity])
+    attributes = msgspec.convert(raw.get("attributes") or {}, dict[str, DeviceAttribute])
+    capacity = msgspec.convert(raw.get("capacity") or {}, dict[str, DeviceCapacity])
     return view_of(raw["driver"], attributes, capacity, bool(raw.get("allowMultipleAllocations")))
 
 

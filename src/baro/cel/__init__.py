@@ -2,4 +2,24 @@
 
 Parse, check, compile to closures, evaluate one device or the distinct tuples of a column table.
 Knows values and columns, not claims, pools or nodes.
+
+``compile_selector(text)`` gives a ``Program``; ``Program.evaluate(DeviceView)`` answers for one device, and
+``baro.cel.columns.evaluate_columns`` (the only part that needs NumPy) for a whole table.
 """
+
+from baro.cel.device import ColumnRef, DeviceView, Value, view_of
+from baro.cel.errors import CelCompileError, CelRuntimeError, Issue
+from baro.cel.program import MAX_EXPRESSION_BYTES, Program, compile_selector
+
+__all__ = [
+    "MAX_EXPRESSION_BYTES",
+    "CelCompileError",
+    "CelRuntimeError",
+    "ColumnRef",
+    "DeviceView",
+    "Issue",
+    "Program",
+    "Value",
+    "compile_selector",
+    "view_of",
+]

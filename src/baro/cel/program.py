@@ -1,0 +1,144 @@
+"""A compiled selector: source text in, a program that answers for one device out."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from baro.cel.ast import Node
+from baro.cel.checker import check
+from baro.cel.code import PlanError
+from baro.cel.compiler import Compiler
+from baro.cel.device import ColumnRef, DeviceView
+from baro.cel.environment import Environment, EnvironmentName, environment
+from baro.cel.errors import CelCompileError, CelRuntimeError, Source
+from baro.cel.folds import WORK_LIMIT
+from baro.cel.parser import parse
+from baro.cel.types import BOOL
+from baro.cel.validators import validate
+from baro.cel.values import Optional, type_name
+
+MAX_EXPRESSION_BYTES = 10 * 1024
+"""What the API server accepts; the compiler itself has no such limit."""
+
+_DEEP = 60  # nesting from which Python's default stack may not suffice
+_STACK = 40_000
+
+
+class Program:
+    """One selector, compiled. ``evaluate`` may be called from several threads.
+
+    ``columns``: the values of a device that the outcome depends on; ``None`` when the program walks or counts
+    a whole map of the device, so that any value may matter. ``compared``: those columns whose value is only
+    tested for equality with constants, with the constants; any two other values of one type act alike.
+    """
+
+    __slots__ = ("_deep", "_run", "_slots", "columns", "compared", "environment", "expression", "tree")
+
+    def __init__(self, expression: str, environment: EnvironmentName, tree: Node) -> None:
+        compiler = Compiler()
+        code = compiler.compile(tree)
+        self.expression = expression
+        self.environment = environment
+        self.tree = tree
+        self.columns: frozenset[ColumnRef] | None = None if compiler.whole else frozenset(compiler.columns)
+        self.compared = compiler.compared_columns()
+        self._run = code.run
+        self._slots = compiler.slots
+        self._deep = _depth(tree) > _DEEP
+
+    def evaluate(self, device: DeviceView) -> bool:
+        """Whether the device is selected. Raises ``CelRuntimeError`` with the scheduler's words."""
+        if device.broken is not None:
+            raise CelRuntimeError(device.broken)
+        frame: list[Any] = [WORK_LIMIT, *[None] * (self._slots - 1)]
+        if self._deep:
+            with _deep_stack():
+                result = self._run(device, frame)
+        else:
+            result = self._run(device, frame)
+        if type(result) is bool:
+            return result
+        try:
+            return _native_bool(result)
+        except ValueError as error:
+            text = f"CEL result of type {type_name(result)} could not be converted to bool: {error}"
+            raise CelRuntimeError(text) from None
+
+    def __repr__(self) -> str:
+        return f"Program({self.expression!r})"
+
+
+def _depth(tree: Node) -> int:
+    from baro.cel.validators import walk  # noqa: PLC0415
+
+    return max(depth for _, depth in walk(tree))
+
+
+_NATIVE_NAMES = {
+    "list": "list", "map": "map", "double": "Double", "bytes": "Bytes", "kubernetes.NamedFormat": "'Format'",
+    "null_type": "'null_type'",
+}  # fmt: skip
+
+
+def _native_bool(value: Any) -> bool:
+    """Upstream's conversion of the result to a Go bool; an optional is its value. Raises ``ValueError``."""
+    if type(value) is bool:
+        return value
+    if type(value) is Optional:
+        if not value.present:
+            raise ValueError("optional.none() dereference")
+        return _native_bool(value.value)
+    name = type_name(value)
+    if name == "string":
+        raise ValueError("unsupported native conversion from string to 'bool'")
+    if name in ("int", "uint"):
+        raise ValueError(f"unsupported type conversion from '{name}' to bool")
+    if name == "type":
+        raise ValueError("type conversion not supported for 'type'")
+    shown = _NATIVE_NAMES.get(name, f"'{name.rpartition('.')[2]}'")
+    raise ValueError(f"type conversion error from {shown} to 'bool'")
+
+
+@contextlib.contextmanager
+def _deep_stack() -> Iterator[None]:
+    """Room for 250 levels of nesting; Python's own frames do not use the machine's stack."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _STACK))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+@functools.lru_cache(maxsize=1024)
+def compile_selector(expression: str, environment_name: EnvironmentName = "stored") -> Program:
+    """Compile a device selector; compiled programs are kept and shared.
+
+    ``environment_name``: ``stored`` as the scheduler compiles, ``admission`` as the API server checks a new
+    object with the default gates of 1.37 (attributes are ``any``, no ``includes``).
+    Raises ``CelCompileError`` with the API server's exact words.
+    """
+    with _deep_stack():
+        tree = checked_tree(expression, environment(environment_name))
+        try:
+            return Program(expression, environment_name, tree)
+        except PlanError as error:
+            text = str(error)
+            text = text if text.startswith("PANIC") else f"program instantiation failed: {text}"
+            raise CelCompileError(text) from None
+
+
+def checked_tree(expression: str, env: Environment) -> Node:
+    """Parse, check the types, run the validators, check the result type."""
+    source = Source(expression)
+    tree = parse(source)
+    issues = check(tree, env, source) or validate(tree, source)
+    if issues:
+        raise source.compile_error(issues)
+    if tree.type not in (BOOL, env.attribute):
+        raise CelCompileError(f"must evaluate to bool or the unknown type, not {tree.type}")
+    return tree

@@ -1,0 +1,154 @@
+"""A selector over a table gives, row by row, what the scalar program gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from baro.cel import CelRuntimeError, ColumnRef, DeviceView, Value, compile_selector
+from baro.cel.columns import ERROR, FALSE, TRUE, evaluate_columns
+from baro.model.quantity import Quantity
+from baro.model.semver import SemVer
+
+
+class ListTable:
+    """The simplest table: columns made on demand from a list of views."""
+
+    def __init__(self, views: list[DeviceView]) -> None:
+        self._views = views
+
+    @property
+    def size(self) -> int:
+        return len(self._views)
+
+    def _value(self, column: ColumnRef, row: int) -> Value | Quantity | None:
+        view = self._views[row]
+        if column.kind == "driver":
+            return view.driver
+        if column.kind == "allowMultipleAllocations":
+            return view.allow_multiple_allocations
+        if column.kind == "attribute":
+            return view.attributes.get(column.domain, {}).get(column.name)
+        return view.capacity.get(column.domain, {}).get(column.name)
+
+    def vocabulary(self, column: ColumnRef) -> Sequence[Value | Quantity | None]:
+        found: list[Value | Quantity | None] = [None]
+        for row in range(self.size):
+            value = self._value(column, row)
+            if value is not None and not any(
+                type(value) is type(known) and value == known for known in found
+            ):
+                found.append(value)
+        return found
+
+    def codes(self, column: ColumnRef) -> NDArray[np.int32] | None:
+        words = self.vocabulary(column)
+        if len(words) == 1:
+            return None
+        codes = [
+            next((code for code, word in enumerate(words) if type(word) is type(value) and word == value), 0)
+            for value in (self._value(column, row) for row in range(self.size))
+        ]
+        return np.array(codes, dtype=np.int32)
+
+    def code_of(self, column: ColumnRef, value: Value) -> int:
+        words = self.vocabulary(column)
+        return next(
+            (code for code, word in enumerate(words) if type(word) is type(value) and word == value), 0
+        )
+
+    def view(self, row: int) -> DeviceView:
+        return self._views[row]
+
+    @property
+    def broken(self) -> NDArray[np.int64]:
+        return np.array(
+            [row for row, view in enumerate(self._views) if view.broken is not None], dtype=np.int64
+        )
+
+
+def _scalar(expression: str, view: DeviceView) -> int:
+    try:
+        return TRUE if compile_selector(expression).evaluate(view) else FALSE
+    except CelRuntimeError:
+        return ERROR
+
+
+_VALUES = st.one_of(
+    st.booleans(),
+    st.integers(-2, 3),
+    st.sampled_from(["a", "b", "1"]),
+    st.sampled_from([SemVer.parse("1.0.0"), SemVer.parse("2.0.0")]),
+    st.sampled_from([("a", "b"), ()]),
+)
+_VIEWS = st.builds(
+    DeviceView,
+    driver=st.sampled_from(["d", "e"]),
+    attributes=st.dictionaries(st.sampled_from(["d", "e"]), st.dictionaries(st.sampled_from("xyz"), _VALUES)),
+    capacity=st.dictionaries(
+        st.just("d"),
+        st.dictionaries(st.just("m"), st.sampled_from([Quantity.parse("1"), Quantity.parse("2")])),
+    ),
+    allow_multiple_allocations=st.booleans(),
+    broken=st.sampled_from([None, None, None, "attribute v: broken"]),
+)
+_ATOMS = (
+    "device.driver == 'd'", "device.attributes['d'].x == 'a'", "device.attributes['d'].x != 1",
+    "device.attributes['d'].y in ['a', 'b']", "device.attributes['e'].y in [1, 2]",
+    "has(device.attributes['d'].z)", "'z' in device.attributes['e']",
+    "device.attributes['d'].?x.orValue(1) == 1",
+    "device.attributes['d'].x > 1", "device.attributes['e'].z.compareTo(semver('1.0.0')) == 0",
+    "device.capacity['d'].m.isGreaterThan(quantity('1'))", "device.allowMultipleAllocations",
+    "device.attributes['d'].x.includes('a')", "device.attributes['d'].size() == 1",
+    "device.attributes['d'].x",
+)  # fmt: skip
+_EXPRESSIONS = st.recursive(
+    st.sampled_from(_ATOMS),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from([" && ", " || "]), inner).map(lambda parts: f"({''.join(parts)})"),
+        inner.map(lambda part: f"!({part})"),
+    ),
+    max_leaves=4,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(_EXPRESSIONS, st.lists(_VIEWS, max_size=12))
+def test_columns_and_scalar_program_agree(expression: str, views: list[DeviceView]) -> None:
+    result = evaluate_columns(compile_selector(expression), ListTable(views))
+    assert result.outcome.tolist() == [_scalar(expression, view) for view in views]
+    if result.columns is not None:
+        assert sum(entry.count for entry in result.tuples if entry.values or not result.columns) <= len(views)
+
+
+def _numbered(count: int) -> list[DeviceView]:
+    return [
+        DeviceView(driver="d", attributes={"d": {"uuid": f"GPU-{number}", "type": "gpu"} if number else {}})
+        for number in range(count)
+    ]
+
+
+def test_a_column_of_unique_values_is_not_enumerated_when_it_is_only_compared() -> None:
+    expression = "device.attributes['d'].uuid == 'GPU-7' || device.attributes['d'].uuid in ['GPU-9', 'none']"
+    result = evaluate_columns(compile_selector(expression), ListTable(_numbered(200)))
+    assert np.flatnonzero(result.outcome == TRUE).tolist() == [7, 9]
+    assert result.outcome[0] == ERROR
+    assert result.error(0) == "no such key: uuid"
+    assert len(result.tuples) == 4
+
+
+def test_the_outcome_per_tuple_explains_why_nothing_matches() -> None:
+    views = [DeviceView(driver="d", attributes={"d": {"model": model}}) for model in ("A100", "A100", "L40S")]
+    result = evaluate_columns(compile_selector("device.attributes['d'].model == 'H100'"), ListTable(views))
+    assert {(entry.values, entry.outcome, entry.count) for entry in result.tuples} == {
+        (("A100",), FALSE, 2),
+        (("L40S",), FALSE, 1),
+    }
+
+
+def test_an_empty_table_has_no_outcomes() -> None:
+    assert evaluate_columns(compile_selector("device.driver == 'd'"), ListTable([])).outcome.tolist() == []
