@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 
-from baro.diagnosis.catalogue import Catalogue, from_slices, nvidia_driver
+from baro.diagnosis.catalogue import Catalogue, from_slices, nvidia_driver, of_documents
 from baro.diagnosis.lint import LintResult, lint
 from baro.diagnosis.selectors import inspect
 from baro.model.decode import to_kind
 from baro.model.findings import table
 from baro.model.kinds.resource import ResourceSlice
-from baro.model.load import load_bytes
+from baro.model.load import load_bytes, load_paths
 from tests.support import shared
 
 H100 = "device.attributes['gpu.nvidia.com'].productName.contains('H100')"
@@ -101,6 +103,8 @@ def test_fields_in_the_wrong_place_are_reported_in_the_servers_words() -> None:
         ("device.attributes['gpu.nvidia.com'].?model.orValue('') == 'H100'", []),
         ("has(device.attributes['gpu.nvidia.com'].model)", []),
         ("device.attributes['example.com'].colour == 'red'", []),
+        ("device.attributes['gpu.nvidia.com'].profile == '1g.10gb'", []),
+        ("device.attributes['gpu.nvidia.com'].partition4 == 1", []),
         ("device.attributes['gpu.nvidia.com'].model == 'H100'", ["unknown-attribute"]),
         ("device.attributes['gpu.nvidia.com'].productNam == 'x'", ["unknown-attribute"]),
         ("device.capacity['gpu.nvidia.com'].memroy.compareTo(quantity('1Gi')) > 0", ["unknown-capacity"]),
@@ -174,3 +178,35 @@ def test_every_code_of_the_table_says_what_it_means_and_what_to_do() -> None:
     for code, row in table().items():
         assert row.title and row.explanation and row.remedy, code
         assert not row.title.endswith("."), code
+
+
+def test_a_slice_that_cannot_be_decoded_does_not_stop_the_lint_of_the_others() -> None:
+    slices = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: bad}
+spec: {driver: gpu.nvidia.com, nodeName: n1, devices: [oops]}
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: good}
+spec:
+  driver: gpu.nvidia.com
+  nodeName: n1
+  pool: {name: n1, generation: 1, resourceSliceCount: 1}
+  devices: [{name: gpu-0, attributes: {nvlinkDomain: {string: a}}}]
+"""
+    documents = load_bytes(slices.encode(), "slices.yaml")
+    yardstick = of_documents(documents)
+    assert codes(claim("true", "gpu.nvidia.com/nvlinkDomain"), yardstick) == []
+    assert [item.code for item in lint(documents[0], yardstick).findings] == ["manifest-decoding"]
+
+
+@pytest.mark.parametrize("file", shared.listing("data/dra-yaml", "*.yaml"), ids=lambda file: file.stem[-40:])
+def test_lint_has_an_answer_for_every_public_manifest(file: Path) -> None:
+    documents = load_paths([file])
+    yardstick = of_documents(documents)
+    for document in documents:
+        for item in lint(document, yardstick).findings:
+            assert item.code in table()
+            assert item.where.line is not None

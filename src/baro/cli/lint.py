@@ -36,18 +36,10 @@ def command(files: tuple[str, ...], kube_version: str, mended: bool, fail_on: st
     import yaml  # noqa: PLC0415 - a lazy module imports on use
 
     from baro.diagnosis import catalogue, lint  # noqa: PLC0415
-    from baro.model.decode import to_kind  # noqa: PLC0415
-    from baro.model.kinds.resource import ResourceSlice  # noqa: PLC0415
     from baro.model.load import load_paths  # noqa: PLC0415
 
     documents = load_paths(files)
-    slices = [
-        item
-        for document in documents
-        if document.body.get("kind") == "ResourceSlice"
-        and isinstance(item := to_kind(document.body, document.where), ResourceSlice)
-    ]
-    yardstick = catalogue.from_slices(slices) if slices else catalogue.nvidia_driver()
+    yardstick = catalogue.of_documents(documents)
     results = [lint.lint(document, yardstick, kube_version=kube_version) for document in documents]
     findings = ranked(item for result in results for item in result.findings)
     if mended:

@@ -8,14 +8,17 @@ Drivers that the catalogue does not know get no judgement: unknown stays unknown
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from baro.cel import DeviceView, Value, view_of
-from baro.model.errors import InputError, Where
+from baro.model.decode import to_kind
+from baro.model.errors import InputError
 from baro.model.kinds.resource import ResourceSlice
+from baro.model.load import Loaded
 from baro.model.names import NUMA_NODE, NVIDIA_DRIVER, PCI_BUS_ID, PCIE_ROOT
 from baro.model.quantity import Quantity, QuantityError
 from baro.model.semver import SemVer
@@ -28,18 +31,17 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     """For messages: ``NVIDIA's driver``, ``the ResourceSlices given``."""
     devices: tuple[DeviceView, ...] = ()
-
-    def of_driver(self, driver: str) -> tuple[DeviceView, ...]:
-        """The devices of one driver; empty when the catalogue knows nothing of it."""
-        return tuple(device for device in self.devices if device.driver == driver)
+    conditional_attributes: frozenset[str] = frozenset()
+    """``domain/name`` published only for other device types, or with a feature gate or newer hardware."""
+    conditional_capacities: frozenset[str] = frozenset()
 
     def knows_domain(self, domain: str) -> bool:
         """Whether some device publishes anything in that domain."""
         return any(domain in device.attributes or domain in device.capacity for device in self.devices)
 
     def attribute_names(self) -> frozenset[str]:
-        """Every published attribute as ``domain/name``."""
-        return frozenset(
+        """Every attribute as ``domain/name`` that is or may be published."""
+        return self.conditional_attributes | frozenset(
             f"{domain}/{name}"
             for device in self.devices
             for domain, names in device.attributes.items()
@@ -47,8 +49,8 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def capacity_names(self) -> frozenset[str]:
-        """Every published capacity as ``domain/name``."""
-        return frozenset(
+        """Every capacity as ``domain/name`` that is or may be published."""
+        return self.conditional_capacities | frozenset(
             f"{domain}/{name}"
             for device in self.devices
             for domain, names in device.capacity.items()
@@ -56,18 +58,44 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def of_documents(documents: Iterable[Loaded]) -> Catalogue:
+    """The catalogue of the slices among the documents, or NVIDIA's driver when there are none.
+
+    A slice that the API server would refuse tells nothing; what is wrong with it is for lint to say.
+    """
+    slices: list[ResourceSlice] = []
+    for document in documents:
+        if document.kind != "ResourceSlice":
+            continue
+        try:
+            item = to_kind(document.body, document.where)
+        except InputError:
+            continue
+        if isinstance(item, ResourceSlice):
+            slices.append(item)
+    return from_slices(slices) if slices else nvidia_driver()
+
+
 def from_slices(slices: Iterable[ResourceSlice]) -> Catalogue:
-    """The catalogue of live or dumped slices. Raises ``InputError`` for a capacity that is no quantity."""
+    """The catalogue of live or dumped slices; devices with a capacity that is no quantity are left out."""
     views: list[DeviceView] = []
     for item in slices:
         for device in item.spec.devices:
             shared = bool(device.allow_multiple_allocations)
-            try:
+            with contextlib.suppress(QuantityError):
                 views.append(view_of(item.spec.driver, device.attributes, device.capacity, shared))
-            except QuantityError as error:
-                where = Where(object=item.ref, path=f"spec.devices[{device.name}].capacity")
-                raise InputError(str(error), where=where) from error
     return Catalogue(title="the ResourceSlices given", devices=tuple(views))
+
+
+_CONDITIONAL = (
+    # MIG devices
+    "profile", "parentUUID",
+    # where NVML answers; with the gates FabricManagerPartitioning and PassthroughSupport
+    "addressingMode", "gpuModuleID", "partition1", "partition2", "partition4", "partition8",
+    "deviceID", "vendorID", "iommuFDEnabled",
+)  # fmt: skip
+_ENGINES = ("multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines")
+_SLICES = tuple(f"memorySlice{number}" for number in range(8))
 
 
 @functools.cache
@@ -104,7 +132,14 @@ def nvidia_driver() -> Catalogue:
                 capacity={NVIDIA_DRIVER: {"memory": Quantity.parse(f"{gpu.memory_mib}Mi")}},
                 allow_multiple_allocations=False,
             )
-    return Catalogue(title="NVIDIA's driver", devices=tuple(views.values()))
+    return Catalogue(
+        title="NVIDIA's driver",
+        devices=tuple(views.values()),
+        conditional_attributes=frozenset(f"{NVIDIA_DRIVER}/{name}" for name in _CONDITIONAL),
+        conditional_capacities=frozenset(
+            f"{NVIDIA_DRIVER}/{name}" for name in (*_ENGINES, *_SLICES, "addressableMemory")
+        ),
+    )
 
 
 def _three_parts(version: str | None) -> SemVer:
