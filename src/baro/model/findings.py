@@ -87,3 +87,19 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
 def worst(findings: Sequence[Finding]) -> Severity | None:
     """The worst severity present, or ``None`` without findings."""
     return min((item.severity for item in findings), key=lambda severity: severity.rank, default=None)
+
+
+def markdown() -> str:
+    """The whole table as a docs page; ``docs/findings.md`` is this text."""
+    parts = [
+        "# Findings",
+        "Every finding that baro can report, generated from `src/baro/model/findings.yaml`. Codes are stable.",
+    ]
+    for code, row in table().items():
+        parts += [
+            f"## {code}",
+            f"*{row.severity.value}*: {row.title}.",
+            row.explanation,
+            f"**What to do.** {row.remedy}",
+        ]
+    return "\n\n".join(parts) + "\n"
