@@ -93,7 +93,7 @@ def markdown() -> str:
     """The whole table as a docs page; ``docs/findings.md`` is this text."""
     parts = [
         "# Findings",
-        "Every finding that baro can report, generated from `src/baro/model/findings.yaml`. Codes are stable.",
+        "Every finding baro can report, generated from `src/baro/model/findings.yaml`. Codes are stable.",
     ]
     for code, row in table().items():
         parts += [
