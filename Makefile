@@ -55,6 +55,7 @@ setup-demo: $(if $(wildcard $(VENV)/.dev),$(VENV)/.dev,$(VENV)/.demo)
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "baro needs Python 3.11 or newer; set PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is older than Python 3.11; set PYTHON=" >&2; exit 1; }
 	@echo "making $(VENV) with $(PYTHON) (once)" >&2
 	@$(PYTHON) -m venv $(VENV) || { echo "$(PYTHON) cannot make virtual environments: install its venv package (Debian: python3-venv) or set PYTHON=" >&2; rm -rf $(VENV); exit 1; }
 
