@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import signal
 import threading
@@ -24,6 +25,8 @@ def command(keep: bool, port: int, verbose: bool) -> int:
     from baro.demo.cluster import DemoCluster  # noqa: PLC0415
     from baro.demo.story import Story  # noqa: PLC0415
 
+    # A terminated demo cleans up as an interrupted one does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     log = progress if verbose else _ignore
     with DemoCluster(port=port, log=log) as cluster:
         progress(
@@ -77,10 +80,8 @@ def _next_steps(kubeconfig: str, keep: bool) -> None:
 
 
 def _wait_for_interrupt() -> None:
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    stop.wait()
+    with contextlib.suppress(KeyboardInterrupt):
+        threading.Event().wait()
 
 
 def _ignore(line: str) -> None:
