@@ -4,6 +4,8 @@
 #   make test    all tests
 #   make check   ruff, mypy --strict, import-linter
 #   make bench   every table in docs/performance.md
+#   make test-cluster    the tests that need a real Kubernetes control plane
+#   make demo-cluster    the demo on a real Kubernetes control plane
 #   make lock    resolve the locked dependencies anew (maintainers)
 
 VENV ?= .venv
@@ -16,7 +18,7 @@ BIN := $(VENV)/bin
 WORKERS ?= auto
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test check lint types layers format bench lock setup setup-demo clean help
+.PHONY: demo test test-cluster demo-cluster check lint types layers format bench lock setup setup-demo clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -27,6 +29,13 @@ demo: setup-demo
 
 test: setup
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+# A real control plane from Go modules, built once into ~/.cache/baro (about ten minutes on two cores).
+test-cluster: setup
+	BARO_CLUSTER=1 PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest tests/cluster $(ARGS)
+
+demo-cluster: setup
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m tests.cluster.demo $(ARGS)
 
 check: lint types layers
 

@@ -1,0 +1,3 @@
+module baro.dev/tests/lifeline
+
+go 1.24
