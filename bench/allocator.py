@@ -1,7 +1,8 @@
 """The allocator on the recipes for which upstream's search needs exponential time, and on a typical claim.
 
 Prints milliseconds (median of several runs, cold: inventory and indexes exist, nothing about the claims is
-remembered) and the work counter. Run: ``python bench/allocator.py [--k 8,16,32]``.
+remembered) and the work counter; then what questions about a large cluster cost, each asked once.
+Run: ``python bench/allocator.py [--k 8,16,32] [--nodes 10000]``.
 """
 
 from __future__ import annotations
@@ -12,12 +13,22 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from baro.allocator import NodeDecision, Policy, allocate
 from baro.inventory import Inventory
-from baro.model.kinds.resource import Device, DeviceRequest, DeviceSubRequest, ResourceClaim
+from baro.model.kinds.resource import (
+    CELDeviceSelector,
+    Device,
+    DeviceRequest,
+    DeviceSelector,
+    DeviceSubRequest,
+    ResourceClaim,
+)
+from baro.placement import place
+from bench.fill import machine
 from tests.support.cluster import DRIVER, claim, cluster, device, gpus, request
 
 NUMA = "resource.kubernetes.io/numaNode"
@@ -73,7 +84,9 @@ def timed(run: Callable[[], NodeDecision], times: int = 7) -> tuple[float, NodeD
 def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--k", default="8,16,24,32", help="sizes, separated by commas")
-    sizes = [int(part) for part in parser.parse_args(arguments).k.split(",")]
+    parser.add_argument("--nodes", type=int, default=10_000, help="nodes of the cluster of questions")
+    given = parser.parse_args(arguments)
+    sizes = [int(part) for part in given.k.split(",")]
     print(f"{'recipe':<8}{'k':>4}{'policy':>11}{'ms':>9}{'work':>7}  outcome")
     for letter, what in RECIPES.items():
         for k in sizes:
@@ -89,6 +102,34 @@ def main(arguments: Sequence[str] = ()) -> None:
             wanted = [claim(request(count=count))]
             ms, decision = timed(lambda c=wanted, p=policy: allocate(inventory, "n", c, policy=p), 50)  # type: ignore[misc]
             print(f"{count} of 8  {policy:>15}{ms:>9.3f}{decision.work:>7}  {decision.outcome}")
+    questions(given.nodes)
+
+
+def questions(nodes: int) -> None:
+    """What one question costs about a cluster of nodes that are alike, in milliseconds of CPU."""
+    names = [f"node-{index:05}" for index in range(nodes)]
+    inventory = Inventory(cluster({name: machine(name) for name in names}))
+    values = "device.attributes['gpu.nvidia.com']"
+    asked: dict[str, dict[str, Any]] = {
+        "the first one": {},
+        "the same, by another name": {},
+        "another number of GPUs": {"count": 4},
+        "a selector on an attribute not looked at so far": {"selectors": selecting(f"{values}.index < 4")},
+        "the same with another constant": {"selectors": selecting(f"{values}.index < 6")},
+        "a selector on a unique attribute": {"selectors": selecting(f"{values}.uuid == 'GPU-{names[-1]}-3'")},
+        "more GPUs than a node has": {"count": 9},
+    }
+    print(f"\n{'question':<50}{'ms':>9}{'us/node':>9}{'evaluated':>11}")
+    for number, (what, wish) in enumerate(asked.items()):
+        wanted = [claim(request(**wish), name=f"claim-{number}")]
+        start = time.process_time()
+        found = place(inventory, wanted)
+        ms = (time.process_time() - start) * 1000
+        print(f"{what:<50}{ms:>9.2f}{1000 * ms / nodes:>9.2f}{found.evaluations:>11}")
+
+
+def selecting(expression: str) -> tuple[DeviceSelector, ...]:
+    return (DeviceSelector(cel=CELDeviceSelector(expression=expression)),)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ The rooms, lowest first (import-linter holds the order):
 ``allocator``   which devices satisfy a claim on one node; the independent validity checker
 ``placement``   node and device set chosen together
 ``diagnosis``   findings about manifests and clusters
+``conformance`` agreement with answers recorded from Kubernetes
 ``kube``        the API client, watches, events
 ``apiserver``   the embedded Kubernetes API server
 ``controller``  the planner, and simulated stand-ins for upstream components

@@ -1,7 +1,7 @@
 """Every recorded answer of upstream, exactly: compile verdict and text, result and run-time error text.
 
-What is not compared: the estimated and actual cost (not built yet), and which of several errors a walk over a
-map meets first (upstream's order is random).
+What is not compared here: costs (``test_cost``), and which of several errors a walk over a map meets first
+(upstream's order is random).
 """
 
 from __future__ import annotations

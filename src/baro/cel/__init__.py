@@ -7,19 +7,27 @@ Knows values and columns, not claims, pools or nodes.
 ``baro.cel.columns.evaluate_columns`` (the only part that needs NumPy) for a whole table.
 """
 
+from baro.cel.cost import AdmissionProblem, CostEstimate, admission_problems, check_selector, estimate_cost
 from baro.cel.device import ColumnRef, DeviceView, Value, view_of
 from baro.cel.errors import CelCompileError, CelRuntimeError, Issue
-from baro.cel.program import MAX_EXPRESSION_BYTES, Program, compile_selector
+from baro.cel.program import MAX_COST, MAX_EXPRESSION_BYTES, CountedResult, Program, compile_selector
 
 __all__ = [
+    "MAX_COST",
     "MAX_EXPRESSION_BYTES",
+    "AdmissionProblem",
     "CelCompileError",
     "CelRuntimeError",
     "ColumnRef",
+    "CostEstimate",
+    "CountedResult",
     "DeviceView",
     "Issue",
     "Program",
     "Value",
+    "admission_problems",
+    "check_selector",
     "compile_selector",
+    "estimate_cost",
     "view_of",
 ]

@@ -154,10 +154,10 @@ def _ordering(operator: str, accept: Callable[[int], bool]) -> Callable[[Compile
 
 
 def _binary(compiler: Compiler, node: ast.Call) -> Code:
-    key = compiler.compile(node.args[1])
+    left, key = compiler.compile(node.args[0]).run, compiler.compile(node.args[1])
     if node.function in ("_[_]", "_[?_]") and key.constant:
         _plan_key(key.value)
-    left, right = compiler.compile(node.args[0]).run, key.run
+    right = key.run
     operate = _BINARY[node.function]
     return Code(lambda device, frame: operate(left(device, frame), right(device, frame)))
 

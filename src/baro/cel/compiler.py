@@ -43,7 +43,9 @@ class Path:
 
 
 class Compiler:
-    """Compiles one tree. ``columns`` and ``whole`` tell what of the device is read."""
+    """Compiles one tree. ``columns`` and ``whole`` tell what of the device is read; ``costly`` whether there
+    are loops or functions that work like loops; ``panics`` whether a function may make upstream's cost
+    tracking panic, which happens even where an earlier error decides."""
 
     def __init__(self) -> None:
         self.columns: set[ColumnRef] = set()
@@ -51,6 +53,8 @@ class Compiler:
         self.compared: Counter[ColumnRef] = Counter()
         self.constants: dict[ColumnRef, set[tuple[type, Any]]] = {}
         self.whole = False
+        self.costly = False
+        self.panics = False
         self.slots = 1
         self.scopes: list[dict[str, int | Path]] = []
 
@@ -324,6 +328,7 @@ class Compiler:
     def comprehension(self, node: ast.Comprehension) -> Code:
         if node.var == UNUSED and isinstance(node.range, ast.ListNode) and not node.range.elements:
             return self.binding(node)
+        self.costly = True
         return folds.compile_fold(self, node)
 
     def binding(self, node: ast.Comprehension) -> Code:
@@ -332,7 +337,7 @@ class Compiler:
             self.scopes.append({node.accu: path})
             body = self.compile(node.result)
             self.scopes.pop()
-            return body
+            return Code(body.run)  # upstream computes nothing ahead of a binding
         value = self.compile(node.init).run
         slot = self.slot()
         self.scopes.append({node.accu: slot})

@@ -20,7 +20,9 @@ from baro.cel.values import Map, go_type, no_overload
 
 if TYPE_CHECKING:
     from baro.cel.compiler import Compiler
+
 WORK_LIMIT = 1_000_000  # upstream's run-time cost limit for device selectors
+LIMIT_MESSAGE = "operation cancelled: actual cost limit exceeded"
 
 
 class _Failure:
@@ -110,7 +112,8 @@ def _appended(node: ast.Comprehension) -> tuple[Node | None, Node] | None:
     return (when, added.elements[0]) if isinstance(added, ast.ListNode) and added.elements else None
 
 
-def _rounds(value: Any, two: bool) -> Iterable[tuple[Any, Any]]:
+def rounds(value: Any, two: bool) -> Iterable[tuple[Any, Any]]:
+    """What a fold walks over: values of its one or two variables. Raises for what cannot be walked."""
     if type(value) is tuple:
         return enumerate(value) if two else ((item, None) for item in value)
     if isinstance(value, Map):
@@ -123,7 +126,7 @@ def _rounds(value: Any, two: bool) -> Iterable[tuple[Any, Any]]:
 def spend(frame: Frame, charge: int) -> None:
     frame[0] -= charge
     if frame[0] < 0:
-        raise CelRuntimeError("operation cancelled: actual cost limit exceeded", absorbable=False)
+        raise CelRuntimeError(LIMIT_MESSAGE, absorbable=False)
 
 
 def _loop(
@@ -133,9 +136,9 @@ def _loop(
     init, condition, step, result = parts
 
     def run(device: DeviceView, frame: Frame) -> Any:
-        rounds = _rounds(over(device, frame), second is not None)
+        pairs = rounds(over(device, frame), second is not None)
         frame[accu] = init(device, frame)
-        for one, other in rounds:
+        for one, other in pairs:
             spend(frame, charge)
             frame[first] = one
             if second is not None:
@@ -157,7 +160,7 @@ def _collect(
     def run(device: DeviceView, frame: Frame) -> Any:
         found: list[Any] = []
         failure: _Failure | None = None
-        for one, other in _rounds(over(device, frame), second is not None):
+        for one, other in rounds(over(device, frame), second is not None):
             spend(frame, charge)
             frame[first] = one
             if second is not None:

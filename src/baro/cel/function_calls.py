@@ -30,6 +30,9 @@ _SIZED = (str, bytes, tuple, Map)
 
 
 def function_code(compiler: Compiler, node: ast.Call) -> Code:
+    """The closure of a named function's call."""
+    compiler.costly |= node.function in _LOOPS
+    compiler.panics |= node.function in _PANICS and len(node.overloads) == 1
     parts = node.args if node.target is None else (node.target, *node.args)
     codes = [compiler.compile(part) for part in parts]
     function = _dispatcher(node, [part.type for part in parts])
@@ -54,6 +57,7 @@ def function_code(compiler: Compiler, node: ast.Call) -> Code:
 
 _QUADRATIC = {"sets.contains": 1, "sets.equivalent": 2, "sets.intersects": 1, "distinct": 2}
 _PANICS = frozenset({"distinct", "sort", "@sortByAssociatedKeys", "flatten"})
+_LOOPS = frozenset({"lists.range"}) | _PANICS | _QUADRATIC.keys()
 _TRACKED = _PANICS | _QUADRATIC.keys()
 
 

@@ -6,24 +6,34 @@ import contextlib
 import functools
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from baro.cel.ast import Node
 from baro.cel.checker import check
-from baro.cel.code import PlanError
+from baro.cel.code import PlanError, Run
 from baro.cel.compiler import Compiler
 from baro.cel.device import ColumnRef, DeviceView
 from baro.cel.environment import Environment, EnvironmentName, environment
 from baro.cel.errors import CelCompileError, CelRuntimeError, Source
-from baro.cel.folds import WORK_LIMIT
+from baro.cel.folds import LIMIT_MESSAGE, WORK_LIMIT
 from baro.cel.parser import parse
 from baro.cel.types import BOOL
 from baro.cel.validators import validate
 from baro.cel.values import Optional, type_name
 
+if TYPE_CHECKING:
+    from baro.cel.cost_bounds import Bounds
+    from baro.cel.cost_tracking import CountedProgram
+
 MAX_EXPRESSION_BYTES = 10 * 1024
 """What the API server accepts; the compiler itself has no such limit."""
 
+MAX_COST = WORK_LIMIT
+"""What a selector may be estimated to cost (admission), and may cost on one device (evaluation)."""
+
+_LONG = 2048  # literals of this length may make a pattern costly without a loop
 _DEEP = 60  # nesting from which Python's default stack may not suffice
 _STACK = 40_000
 
@@ -36,7 +46,10 @@ class Program:
     tested for equality with constants, with the constants; any two other values of one type act alike.
     """
 
-    __slots__ = ("_deep", "_run", "_slots", "columns", "compared", "environment", "expression", "tree")
+    __slots__ = (
+        "_counted", "_deep", "_estimate", "_panics", "_plain", "_run", "_slots",
+        "columns", "compared", "environment", "expression", "tree",
+    )  # fmt: skip
 
     def __init__(self, expression: str, environment: EnvironmentName, tree: Node) -> None:
         compiler = Compiler()
@@ -46,30 +59,104 @@ class Program:
         self.tree = tree
         self.columns: frozenset[ColumnRef] | None = None if compiler.whole else frozenset(compiler.columns)
         self.compared = compiler.compared_columns()
-        self._run = code.run
+        self._run: Run = self._choose if len(expression) > _LONG or compiler.costly else code.run
+        self._panics = compiler.panics
+        self._plain = code.run
         self._slots = compiler.slots
         self._deep = _depth(tree) > _DEEP
+        self._estimate: Bounds | None = None
+        self._counted: CountedProgram | None = None
 
     def evaluate(self, device: DeviceView) -> bool:
-        """Whether the device is selected. Raises ``CelRuntimeError`` with the scheduler's words."""
+        """Whether the device is selected. Raises ``CelRuntimeError`` with the scheduler's words.
+
+        A selector that costs more than ``MAX_COST`` on this device stops with upstream's error: what may cost
+        so much by its estimate is evaluated counting, and a rough guard catches the rest.
+        """
         if device.broken is not None:
             raise CelRuntimeError(device.broken)
         frame: list[Any] = [WORK_LIMIT, *[None] * (self._slots - 1)]
         if self._deep:
-            with _deep_stack():
+            with deep_stack():
                 result = self._run(device, frame)
         else:
             result = self._run(device, frame)
-        if type(result) is bool:
-            return result
+        return result if type(result) is bool else _selected(result)
+
+    @property
+    def cost_estimate(self) -> Bounds:
+        """What an evaluation may cost by upstream's estimate; found when first asked for."""
+        if self._estimate is None:
+            from baro.cel.cost_estimate import estimate  # noqa: PLC0415 only where costs are asked for
+
+            with deep_stack():
+                self._estimate = estimate(self.tree)
+        return self._estimate
+
+    def evaluate_with_cost(self, device: DeviceView, *, limit: int = MAX_COST) -> CountedResult:
+        """The outcome on a device and what it cost, in upstream's units. Several times slower.
+
+        An error is part of the result, with the cost up to there. A fold that stops early over a map visits
+        the keys in the order of the device; upstream's order is random.
+        """
+        if device.broken is not None:
+            return CountedResult(None, device.broken, 0)
+        result, error, cost = self._count(device, limit)
+        if error is not None:
+            return CountedResult(None, error.message, cost)
         try:
-            return _native_bool(result)
-        except ValueError as error:
-            text = f"CEL result of type {type_name(result)} could not be converted to bool: {error}"
-            raise CelRuntimeError(text) from None
+            return CountedResult(_selected(result), None, cost)
+        except CelRuntimeError as unfit:
+            return CountedResult(None, unfit.message, cost)
+
+    def _count(self, device: DeviceView, limit: int) -> tuple[Any, CelRuntimeError | None, int]:
+        with deep_stack():
+            if self._counted is None:
+                from baro.cel.cost_tracking import CountedProgram  # noqa: PLC0415 only where costs are counted
+
+                self._counted = CountedProgram(self.tree)
+            return self._counted.evaluate(device, limit)
+
+    def _choose(self, device: DeviceView, frame: list[Any]) -> Any:
+        """The first run: from now on what may cost too much, or panic while it is counted, is counted."""
+        counting = self._panics or self.cost_estimate.max > MAX_COST
+        self._run = self._run_counting if counting else self._run_guarded
+        return self._run(device, frame)
+
+    def _run_counting(self, device: DeviceView, frame: list[Any]) -> Any:
+        result, error, _ = self._count(device, MAX_COST)
+        if error is not None:
+            raise error
+        return result
+
+    def _run_guarded(self, device: DeviceView, frame: list[Any]) -> Any:
+        try:
+            return self._plain(device, frame)
+        except CelRuntimeError as error:
+            if error.message != LIMIT_MESSAGE:
+                raise
+            return self._run_counting(device, frame)
 
     def __repr__(self) -> str:
         return f"Program({self.expression!r})"
+
+
+class CountedResult(msgspec.Struct, frozen=True):
+    """Outcome of one evaluation: ``result``, or ``error`` in the scheduler's words; ``cost`` in upstream's
+    units."""
+
+    result: bool | None
+    error: str | None
+    cost: int
+
+
+def _selected(result: Any) -> bool:
+    """The result as upstream converts it to a Go bool."""
+    try:
+        return _native_bool(result)
+    except ValueError as error:
+        text = f"CEL result of type {type_name(result)} could not be converted to bool: {error}"
+        raise CelRuntimeError(text) from None
 
 
 def _depth(tree: Node) -> int:
@@ -104,7 +191,7 @@ def _native_bool(value: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _deep_stack() -> Iterator[None]:
+def deep_stack() -> Iterator[None]:
     """Room for 250 levels of nesting; Python's own frames do not use the machine's stack."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, _STACK))
@@ -122,7 +209,7 @@ def compile_selector(expression: str, environment_name: EnvironmentName = "store
     object with the default gates of 1.37 (attributes are ``any``, no ``includes``).
     Raises ``CelCompileError`` with the API server's exact words.
     """
-    with _deep_stack():
+    with deep_stack():
         tree = checked_tree(expression, environment(environment_name))
         try:
             return Program(expression, environment_name, tree)

@@ -65,6 +65,14 @@ class Optional(msgspec.Struct, frozen=True, eq=False):
 NONE = Optional(False)
 
 
+class ComputedQuantity(Quantity, frozen=True, eq=False, gc=False):
+    """What ``add`` and ``sub`` give. Upstream holds it by reference, and ``==`` refuses it on the right."""
+
+    @classmethod
+    def of(cls, amount: Quantity) -> ComputedQuantity:
+        return cls(amount.scaled, amount.format, amount.exponent, amount.small, amount.text)
+
+
 class Url(msgspec.Struct, frozen=True):
     """A parsed URL; ``text`` is its canonical form."""
 
@@ -162,7 +170,8 @@ _TYPE_NAMES: dict[type, str] = {
     bool: "bool", int: "int", UInt: "uint", float: "double", str: "string", bytes: "bytes",
     type(None): "null_type", tuple: "list", Map: "map", Timestamp: "google.protobuf.Timestamp",
     Duration: "google.protobuf.Duration", TypeValue: "type", Optional: "optional_type",
-    Quantity: "kubernetes.Quantity", SemVer: "kubernetes.Semver", Url: "kubernetes.URL",
+    Quantity: "kubernetes.Quantity", ComputedQuantity: "kubernetes.Quantity",
+    SemVer: "kubernetes.Semver", Url: "kubernetes.URL",
     ipaddress.IPv4Address: "net.IP", ipaddress.IPv6Address: "net.IP", Cidr: "net.CIDR",
     NamedFormat: "kubernetes.NamedFormat",
 }  # fmt: skip
@@ -243,7 +252,9 @@ def equal(left: Any, right: Any) -> bool:
     kind, other = type(left), type(right)
     if left is None or right is None:
         return left is right
-    if kind is other:
+    if kind is ComputedQuantity and other is Quantity:
+        return bool(left == right)
+    if kind is other and kind is not ComputedQuantity:
         if kind is tuple or kind is Map or kind is Optional:
             return bool(_EQUAL[kind](left, right))
         return bool(left == right)
@@ -256,7 +267,7 @@ def equal(left: Any, right: Any) -> bool:
     return False
 
 
-_STRICT = (Quantity, SemVer, Url, Cidr, NamedFormat)
+_STRICT = (Quantity, ComputedQuantity, SemVer, Url, Cidr, NamedFormat)
 
 
 def _equal_lists(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:

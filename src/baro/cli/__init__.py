@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "place": ("baro.cli.place", "Where would these claims go? Reads files only."),
     "topo": ("baro.cli.topo", "One machine: matrix, islands, GB/s, picture."),
     "lint": ("baro.cli.lint", "Findings about manifests, with the mended text."),
+    "conformance": ("baro.cli.conformance", "How far baro agrees with answers recorded from Kubernetes."),
     "apiserver": ("baro.cli.apiserver", "The embedded Kubernetes API server, for real kubectl."),
     "controller": ("baro.cli.controller", "The planner: places gated pods on the right GPUs."),
     "agent": ("baro.cli.agent", "Discover this node (or a simulated one) and publish its ResourceSlices."),

@@ -22,11 +22,7 @@ from baro.cel.values import (
 )
 
 List = tuple[Any, ...]
-_COST_LIMIT_ELEMENTS = 1_000_000  # more elements than upstream's run-time cost limit would let through
-
-
-def _cost_limit() -> CelRuntimeError:
-    return CelRuntimeError("operation cancelled: actual cost limit exceeded", absorbable=False)
+_MAX_RANGE = 1_000_000
 
 
 def _distinct(items: List) -> List:
@@ -63,8 +59,8 @@ def _slice(items: List, start: int, end: int) -> List:
 def _range(size: int) -> List:
     if size < 0:
         raise CelRuntimeError(f"lists.range: size must be non-negative, got {size}")
-    if size > _COST_LIMIT_ELEMENTS:
-        raise _cost_limit()
+    if size > _MAX_RANGE:
+        raise CelRuntimeError(f"lists.range: size {size} exceeds maximum allowed ({_MAX_RANGE})")
     return tuple(range(size))
 
 

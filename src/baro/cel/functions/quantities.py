@@ -7,7 +7,7 @@ import math
 
 from baro.cel.errors import CelRuntimeError
 from baro.cel.functions import Implementation
-from baro.cel.values import INT_MAX, UINT_MAX
+from baro.cel.values import INT_MAX, UINT_MAX, ComputedQuantity
 from baro.model.quantity import Quantity, QuantityError
 from baro.model.semver import SemVer, SemVerError
 
@@ -79,10 +79,10 @@ def _int_quantity(value: int) -> Quantity:
 IMPLEMENTATIONS: dict[str, Implementation] = {
     "string_to_quantity": _quantity,
     "is_quantity_string": _is_quantity,
-    "quantity_add": lambda left, right: left + right,
-    "quantity_add_int": lambda left, right: left + _int_quantity(right),
-    "quantity_sub": lambda left, right: left - right,
-    "quantity_sub_int": lambda left, right: left - _int_quantity(right),
+    "quantity_add": lambda left, right: ComputedQuantity.of(left + right),
+    "quantity_add_int": lambda left, right: ComputedQuantity.of(left + _int_quantity(right)),
+    "quantity_sub": lambda left, right: ComputedQuantity.of(left - right),
+    "quantity_sub_int": lambda left, right: ComputedQuantity.of(left - _int_quantity(right)),
     "quantity_get_float": _as_float,
     "quantity_get_int": _as_integer,
     "quantity_is_integer": lambda quantity: quantity.is_integer(),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
 
 from baro.model.gotext import go_quote
+from baro.model.validation.goview import versioned
+from baro.model.validation.rules import Rules
 
 Reason = Literal[
     "Required value", "Invalid value", "Unsupported value", "Duplicate value", "Not found", "Too long",
@@ -45,14 +47,35 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Problems:
-    """Collects causes in the order of the checks."""
+    """Collects causes in the server's order: those of hand-written rules, then those of declared ones.
 
-    def __init__(self) -> None:
+    Since 1.37 the server checks a part of its rules by generated ("declarative") code, in the version of the
+    request: their causes come last, and name fields as that version does. Rules of that part report to
+    ``declared``. Both know the ``rules`` that apply.
+    """
+
+    def __init__(self, rules: Rules | None = None) -> None:
+        self.rules = rules if rules is not None else Rules()
         self._causes: list[Cause] = []
+        self._declared: Problems | None = None
+
+    @property
+    def declared(self) -> Problems:
+        """Where rules report that 1.37 declares; older servers have them by hand, in the usual place."""
+        if not self.rules.declarative:
+            return self
+        if self._declared is None:
+            self._declared = _Declared(self.rules)
+        return self._declared
+
+    @property
+    def by_hand(self) -> tuple[Cause, ...]:
+        """The causes of hand-written rules only."""
+        return tuple(self._causes)
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        return tuple(self._causes)
+        return self.by_hand if self._declared is None else self.by_hand + self._declared.causes
 
     def required(self, path: str, detail: str = "") -> None:
         self._add("Required value", path, detail)
@@ -69,8 +92,30 @@ class Problems:
         listed = ", ".join(go_quote(item) for item in supported)
         self._add(f"Unsupported value: {shown(value)}", path, f"supported values: {listed}")
 
-    def duplicate(self, path: str, value: Any) -> None:
-        self._add(f"Duplicate value: {shown(value)}", path, "")
+    def duplicate(self, path: str, value: Any, detail: str = "") -> None:
+        self._add(f"Duplicate value: {shown(value)}", path, detail)
+
+    def duplicate_items(
+        self, items: Sequence[Mapping[str, Any]], path: str, type_name: str, key: Callable[[Any], Any]
+    ) -> None:
+        """A cause for each item of the list at ``path`` whose ``key`` an earlier item has."""
+        seen: list[Any] = []
+        for index, item in enumerate(items):
+            value = key(item)
+            if value in seen:
+                self.duplicate_item(f"{path}[{index}]", item, type_name, value)
+            seen.append(value)
+
+    def duplicate_item(self, path: str, item: Mapping[str, Any], type_name: str, key: Any) -> None:
+        """A list item whose key another has: 1.37 shows the item as its version writes it, others the key.
+
+        ``type_name`` is the item's type in ``resource.k8s.io``.
+        """
+        if self.rules.declarative:
+            where = f"resource.k8s.io/{self.rules.version}"
+            self.declared.duplicate(path, versioned(self.rules.item(item, type_name), where, type_name))
+        else:
+            self.duplicate(path, key)
 
     def not_found(self, path: str, value: str, detail: str) -> None:
         self._add(f"Not found: {shown(value)}", path, detail)
@@ -85,9 +130,37 @@ class Problems:
         self._add(f"Too many: {have}", path, f"must have at most {limit} items")
         return True
 
+    def unchanged(self, *, when: bool) -> Problems:
+        """Where to report about a part that this update left alone (``when``): no declared rule speaks.
+
+        Its causes come back with ``take``.
+        """
+        return Problems(self.rules.by_hand()) if when and self.rules.declarative else Problems(self.rules)
+
+    def take(self, other: Problems) -> None:
+        """The causes of ``other``, each where it belongs."""
+        self._causes.extend(other.by_hand)
+        if self.rules.declarative and other.rules.declarative:
+            self.declared.absorb(other.declared.causes)
+
+    def absorb(self, causes: Iterable[Cause]) -> None:
+        """Causes that were found elsewhere."""
+        self._causes.extend(causes)
+
     def _add(self, head: str, path: str, detail: str) -> None:
         reason: Reason = head.partition(":")[0]  # type: ignore[assignment]
         self._causes.append(Cause(reason, path, f"{head}: {detail}" if detail else head))
+
+
+class _Declared(Problems):
+    """Causes of declared rules, on paths of the request's version."""
+
+    @property
+    def declared(self) -> Problems:
+        return self
+
+    def _add(self, head: str, path: str, detail: str) -> None:
+        super()._add(head, self.rules.path(path), detail)
 
 
 def shown(value: Any) -> str:

@@ -1,7 +1,7 @@
-"""Rules for one device of a ResourceSlice: attributes, capacities, counters, taints, binding conditions.
+"""Rules for one device of a ResourceSlice: attributes, counters, taints, node selection, binding conditions.
 
-Fields behind gates that are off by default in 1.37 (list attributes, compatibility groups, node allocatable
-resources …) count as absent, because the server drops them before it validates.
+Capacities are in ``capacity``. Fields behind gates that are off are absent here: the server drops them before
+it validates (see ``prepare``).
 """
 
 from __future__ import annotations
@@ -10,40 +10,86 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from baro.model.quantity import Quantity
+from baro.model.validation.capacity import check_capacity, check_node_resources
 from baro.model.validation.causes import Problems
+from baro.model.validation.goview import internal
 from baro.model.validation.metadata import check_node_selector
 from baro.model.validation.names import (
-    byte_size,
     check_qualified,
     dns_label,
     dns_subdomain,
+    is_longer,
     is_semver,
     label_key,
     label_value,
 )
+from baro.model.validation.rules import parse
 
 MAX_ATTRIBUTES_AND_CAPACITIES: Final = 32
+MAX_ATTRIBUTE_VALUES: Final = 48
+"""Items of list attributes count one each."""
 MAX_ATTRIBUTE_BYTES: Final = 64
 MAX_COUNTERS: Final = 32
 MAX_CONSUMPTIONS: Final = 2
 MAX_TAINTS: Final = 16
 MAX_BINDING_CONDITIONS: Final = 4
-MAX_VALID_VALUES: Final = 10
+MAX_GROUPS: Final = 2
 EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
 
-_SCALARS: Final = ("int", "bool", "string", "version")
-_ATTRIBUTE_FIELDS: Final = "`int`, `bool`, `string`, `version`, `ints`, `bools`, `strings`, `versions`"
+SCALARS: Final = ("int", "bool", "string", "version")
+LISTS: Final = ("bools", "ints", "strings", "versions")
+_VALUES: Final = (*SCALARS, "ints", "bools", "strings", "versions")
 _ONE_SELECTION: Final = (
     "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is "
     "set to true in the ResourceSlice spec"
 )
-_MAX_INT64: Final = 2**63 - 1
 
 
-def check_device(problems: Problems, device: Mapping[str, Any], path: str, *, per_device: bool) -> None:
-    """One entry of ``spec.devices``; ``per_device`` tells whether it must say itself which nodes have it."""
+def check_device(
+    problems: Problems,
+    device: Mapping[str, Any],
+    path: str,
+    *,
+    per_device: bool,
+    old: Mapping[str, Any] | None = None,
+) -> None:
+    """One entry of ``spec.devices``; ``per_device`` tells whether it must say itself which nodes have it.
+
+    ``old`` is the device of the same name before an update: capacities and taints that did not change are
+    not judged again.
+    """
     name = device.get("name", "")
     problems.invalid(f"{path}.name", name, *dns_label(name))
+    _check_attributes(problems, device, path)
+    shareable = bool(device.get("allowMultipleAllocations"))
+    capacity = device.get("capacity", {})
+    if old is None or not same_quantities(old.get("capacity", {}), capacity):
+        for key, value in capacity.items():
+            check_qualified(problems, f"{path}.capacity", key)
+            check_capacity(problems, value, f"{path}.capacity[{_key(key)}]", shareable=shareable)
+    taints = Problems(problems.rules)
+    if old is None or list(old.get("taints", ())) != list(device.get("taints", ())):
+        _check_taints(taints, device.get("taints", ()), f"{path}.taints")
+    problems.absorb(taints.by_hand)
+    _check_consumption(problems, device.get("consumesCounters", ()), f"{path}.consumesCounters")
+    if problems.rules.declarative:
+        problems.declared.absorb(taints.declared.causes)
+    _check_node_selection(problems, device, path, per_device=per_device)
+    check_binding(problems, device, path)
+    resources = device.get("nodeAllocatableResources", {})
+    check_node_resources(problems, resources, capacity, f"{path}.nodeAllocatableResources")
+
+
+def _check_taints(problems: Problems, taints: Sequence[Mapping[str, Any]], path: str) -> None:
+    too_many = problems.too_many(path, len(taints), MAX_TAINTS)
+    for index, taint in enumerate(taints):
+        if not too_many:
+            check_taint(problems, taint, f"{path}[{index}]")
+        elif problems.rules.declarative:
+            check_effect(problems, taint.get("effect", ""), f"{path}[{index}].effect")
+
+
+def _check_attributes(problems: Problems, device: Mapping[str, Any], path: str) -> None:
     attributes, capacity = device.get("attributes", {}), device.get("capacity", {})
     total = len(attributes) + len(capacity)
     if total > MAX_ATTRIBUTES_AND_CAPACITIES:
@@ -51,20 +97,31 @@ def check_device(problems: Problems, device: Mapping[str, Any], path: str, *, pe
             f"the total number of attributes and capacities must not exceed {MAX_ATTRIBUTES_AND_CAPACITIES}"
         )
         problems.invalid(path, total, text)
+    values = sum(
+        max(1, sum(len(attribute.get(field) or ()) for field in LISTS)) for attribute in attributes.values()
+    )
+    if values > MAX_ATTRIBUTE_VALUES and since_1_36(problems):
+        text = f"the total number of attribute values must not exceed {MAX_ATTRIBUTE_VALUES}"
+        problems.invalid(path, values, text)
     for key, attribute in attributes.items():
         check_qualified(problems, f"{path}.attributes", key)
-        _check_attribute(problems, attribute, f"{path}.attributes[{_key(key)}]")
-    for key, value in capacity.items():
-        check_qualified(problems, f"{path}.capacity", key)
-        shareable = bool(device.get("allowMultipleAllocations"))
-        _check_capacity(problems, value, f"{path}.capacity[{_key(key)}]", shareable=shareable)
-    taints = device.get("taints", ())
-    if not problems.too_many(f"{path}.taints", len(taints), MAX_TAINTS):
-        for index, taint in enumerate(taints):
-            check_taint(problems, taint, f"{path}.taints[{index}]")
-    _check_consumption(problems, device.get("consumesCounters", ()), f"{path}.consumesCounters")
-    _check_node_selection(problems, device, path, per_device=per_device)
-    check_binding(problems, device, path)
+        _check_attribute(problems, attribute, f"{path}.attributes", key)
+
+
+def since_1_36(problems: Problems) -> bool:
+    """List-type attributes, and what counts them, came with 1.36."""
+    return parse(problems.rules.kube_version) >= (1, 36)
+
+
+def same_quantities(old: Any, new: Any) -> bool:
+    """Whether two parts of a device mean the same: ``1Gi`` is ``1024Mi``."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        return set(old) == set(new) and all(same_quantities(old[key], new[key]) for key in old)
+    if isinstance(old, list | tuple) and isinstance(new, list | tuple):
+        return len(old) == len(new) and all(map(same_quantities, old, new))
+    if isinstance(old, str | int | float) and isinstance(new, str | int | float):
+        return old == new or Quantity.parse(old) == Quantity.parse(new)
+    return bool(old == new)
 
 
 def _key(key: str, limit: int = 96) -> str:
@@ -75,60 +132,118 @@ def _key(key: str, limit: int = 96) -> str:
     return f"{key[: (left + 1) // 2]}...{key[-(left // 2) :]}"
 
 
-def _check_attribute(problems: Problems, attribute: Mapping[str, Any], path: str) -> None:
+def _check_attribute(problems: Problems, attribute: Mapping[str, Any], path: str, key: str) -> None:
+    place = f"{path}[{_key(key)}]"
+    given = [field for field in _VALUES if attribute.get(field) is not None]
     for field in ("string", "version"):
-        value = attribute.get(field)
-        if value is None:
+        if field in given:
+            _check_text(problems, attribute[field], f"{place}.{field}", version=field == "version")
+    for field in LISTS:
+        if field not in given:
             continue
-        if field == "version" and not is_semver(value):
-            text = "must be a string compatible with semver.org spec 2.0.0"
-            problems.invalid(f"{path}.version", value, text)
-        if byte_size(value) > MAX_ATTRIBUTE_BYTES:
-            problems.too_long(f"{path}.{field}", MAX_ATTRIBUTE_BYTES)
-    given = [f"`{field}`" for field in _SCALARS if attribute.get(field) is not None]
-    if not given:
-        problems.invalid(path, "", f"must specify one of: {_ATTRIBUTE_FIELDS}")
-    elif len(given) > 1:
-        problems.invalid(path, f"{{{', '.join(given)}}}", f"must specify exactly one of: {_ATTRIBUTE_FIELDS}")
+        values = attribute[field]
+        if not values:
+            problems.invalid(f"{place}.{field}", [], "must not be empty if specified")
+        for index, value in enumerate(values if field in ("strings", "versions") else ()):
+            # The length of list items in "strings" is a declared rule.
+            reported = problems.declared if field == "strings" else problems
+            _check_text(reported, value, f"{place}.{field}[{index}]", version=field == "versions")
+    if len(given) != 1 or given[0] in LISTS:
+        _check_one_value(problems, attribute, place, f"{path}[{key}]")
+
+
+def _check_text(problems: Problems, value: str, path: str, *, version: bool) -> None:
+    if version and not is_semver(value):
+        problems.invalid(path, value, "must be a string compatible with semver.org spec 2.0.0")
+    if is_longer(value, MAX_ATTRIBUTE_BYTES):
+        problems.too_long(path, MAX_ATTRIBUTE_BYTES)
+
+
+def _check_one_value(problems: Problems, attribute: Mapping[str, Any], path: str, declared_path: str) -> None:
+    """An attribute has one value. Declared rules do not count empty lists, and do not shorten keys."""
+    given = [field for field in _VALUES if attribute.get(field) is not None]
+    declared = [field for field in given if attribute[field] != [] and attribute[field] != ()]
+    speaks = problems.rules.declarative and len(declared) != 1
+    if len(given) != 1 and (not speaks or path != declared_path):
+        shown: Any = internal(attribute, "resource.k8s.io/v1", "DeviceAttribute") if given else ""
+        problems.invalid(path, shown, "exactly one value must be specified")
+    if not speaks:
+        return
+    all_fields = ", ".join(f"`{field}`" for field in _VALUES)
+    if not declared:
+        problems.declared.invalid(declared_path, "", f"must specify one of: {all_fields}")
+    else:
+        listed = ", ".join(declared)
+        problems.declared.invalid(
+            declared_path, f"{{{listed}}}", f"must specify exactly one of: {all_fields}"
+        )
 
 
 def check_counters(problems: Problems, counters: Mapping[str, Any], path: str) -> None:
     """The counters of a set or of a consumption: at least one, at most 32; any value passes."""
     if not counters:
-        problems.required(path)
+        problems.declared.required(path)
         return
-    if problems.too_many(path, len(counters), MAX_COUNTERS):
+    problems.too_many(path, len(counters), MAX_COUNTERS)
+    if len(counters) > MAX_COUNTERS and not problems.rules.declarative:
         return
-    for name in counters:
-        problems.invalid(path, name, *dns_label(name, "bytes"))
+    for name in sorted(counters):
+        problems.declared.invalid(path, name, *dns_label(name, problems.rules.unit))
+
+
+def check_counter_name(problems: Problems, name: str, path: str) -> None:
+    """The name of a counter set, where it is made or consumed."""
+    if name:
+        problems.declared.invalid(path, name, *dns_label(name, problems.rules.unit))
+    else:
+        problems.declared.required(path)
 
 
 def _check_consumption(problems: Problems, consumptions: Sequence[Mapping[str, Any]], path: str) -> None:
-    if problems.too_many(path, len(consumptions), MAX_CONSUMPTIONS):
+    if problems.declared.too_many(path, len(consumptions), MAX_CONSUMPTIONS):
         return
-    seen: set[str] = set()
+    listed = (consumptions, path, "DeviceCounterConsumption", lambda item: item.get("counterSet", ""))
+    if problems.rules.declarative:  # declared rules look at the list first, then at its items
+        problems.duplicate_items(*listed)
     for index, consumption in enumerate(consumptions):
         place = f"{path}[{index}]"
-        name = consumption.get("counterSet", "")
-        if name:
-            problems.invalid(f"{place}.counterSet", name, *dns_label(name, "bytes"))
-        else:
-            problems.required(f"{place}.counterSet")
+        check_counter_name(problems, consumption.get("counterSet", ""), f"{place}.counterSet")
         check_counters(problems, consumption.get("counters", {}), f"{place}.counters")
-        if name in seen:
-            problems.duplicate(place, consumption)
-        seen.add(name)
+        _check_groups(problems, consumption.get("compatibilityGroups", ()), f"{place}.compatibilityGroups")
+    if not problems.rules.declarative:
+        problems.duplicate_items(*listed)
 
 
-def check_taint(problems: Problems, taint: Mapping[str, Any], path: str) -> None:
-    """A device taint: label key, label value, one of the three effects."""
+def _check_groups(problems: Problems, groups: Sequence[str], path: str) -> None:
+    """A rule that is only declared: nothing speaks by hand."""
+    if not problems.rules.declarative:
+        return
+    if problems.declared.too_many(path, len(groups), MAX_GROUPS):
+        return
+    for index, group in enumerate(groups):
+        problems.declared.invalid(f"{path}[{index}]", group, *dns_label(group, "bytes"))
+    for index, group in enumerate(groups):
+        if group in groups[:index]:
+            problems.declared.duplicate(f"{path}[{index}]", group)
+
+
+def check_taint(
+    problems: Problems, taint: Mapping[str, Any], path: str, old: Mapping[str, Any] | None = None
+) -> None:
+    """A device taint: label key, label value, one of the three effects (not looked at when as in ``old``)."""
     key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
     problems.invalid(f"{path}.key", key, *label_key(key))
     problems.invalid(f"{path}.value", value, *label_value(value))
+    if old is None or old.get("effect", "") != effect:
+        check_effect(problems, effect, f"{path}.effect")
+
+
+def check_effect(problems: Problems, effect: str, path: str) -> None:
+    """One of the three effects of a device taint."""
     if not effect:
-        problems.required(f"{path}.effect")
+        problems.declared.required(path)
     elif effect not in EFFECTS:
-        problems.unsupported(f"{path}.effect", effect, EFFECTS)
+        problems.declared.unsupported(path, effect, EFFECTS)
 
 
 def _check_node_selection(
@@ -166,7 +281,7 @@ def check_binding(problems: Problems, holder: Mapping[str, Any], path: str) -> N
     """``bindingConditions`` and ``bindingFailureConditions``: both or none, distinct, at most 4 each."""
     lists = {field: holder.get(field, ()) for field in ("bindingConditions", "bindingFailureConditions")}
     for field, conditions in lists.items():
-        if not problems.too_many(f"{path}.{field}", len(conditions), MAX_BINDING_CONDITIONS):
+        if not problems.declared.too_many(f"{path}.{field}", len(conditions), MAX_BINDING_CONDITIONS):
             for index, condition in enumerate(conditions):
                 problems.invalid(f"{path}.{field}[{index}]", condition, *label_key(condition))
     binding, failure = lists.values()
@@ -179,112 +294,7 @@ def check_binding(problems: Problems, holder: Mapping[str, Any], path: str) -> N
                 problems.invalid(f"{path}.{field}[{index}]", condition, text)
     if failure and not binding:
         text = "bindingConditions are required to use bindingFailureConditions"
-        problems.invalid(f"{path}.bindingConditions", None, text)
+        problems.invalid(f"{path}.bindingConditions", holder.get("bindingConditions"), text)
     if binding and not failure:
         text = "bindingFailureConditions are required to use bindingConditions"
-        problems.invalid(f"{path}.bindingFailureConditions", None, text)
-
-
-# --- capacity and its request policy ---------------------------------------------------------------------
-
-
-def _check_capacity(problems: Problems, capacity: Mapping[str, Any], path: str, *, shareable: bool) -> None:
-    policy = capacity.get("requestPolicy")
-    if policy is None:
-        return
-    path = f"{path}.requestPolicy"
-    if not shareable:
-        problems.forbidden(path, "allowMultipleAllocations must be true")
-        return
-    most = Quantity.parse(capacity.get("value", "0"))
-    values, allowed = policy.get("validValues", ()), policy.get("validRange")
-    if values and allowed is not None:
-        text = 'cannot specify "validValues" and "validRange" at the same time'
-        problems.forbidden(path, f"exactly one policy can be specified, {text}")
-        return
-    if not values and allowed is None:
-        return
-    kind = "validValues" if values else "validRange"
-    if policy.get("default") is None:
-        problems.required(f"{path}.default", f"required when {kind} is defined")
-        return
-    default = Quantity.parse(policy["default"])
-    if values:
-        _check_values(
-            problems, [Quantity.parse(value) for value in values], default, most, f"{path}.validValues"
-        )
-    elif allowed is not None:
-        _check_range(problems, allowed, default, most, f"{path}.validRange")
-
-
-def _check_values(
-    problems: Problems, values: Sequence[Quantity], default: Quantity, most: Quantity, path: str
-) -> None:
-    for index in range(1, len(values)):
-        if values[index - 1] > values[index]:
-            text = "values must be sorted in ascending order"
-            problems.invalid(f"{path}[{index}]", str(values[index]), text)
-    too_many = problems.too_many(path, len(values), MAX_VALID_VALUES)
-    if not too_many:
-        for index, value in enumerate(values):
-            if value > most:
-                text = f"option is larger than capacity value: {most}"
-                problems.invalid(f"{path}[{index}]", str(value), text)
-            if value in values[:index]:
-                problems.duplicate(f"{path}[{index}]", str(value))
-    # Over the limit the server does not look at the values, so it does not find the default among them.
-    if too_many or default not in values:
-        problems.invalid(path, str(default), "default value is not valid according to the requestPolicy")
-
-
-def _check_range(
-    problems: Problems, allowed: Mapping[str, Any], default: Quantity, most: Quantity, path: str
-) -> None:
-    bounds = {
-        key: Quantity.parse(allowed[key]) for key in ("min", "max", "step") if allowed.get(key) is not None
-    }
-    if "min" not in bounds:
-        problems.required(f"{path}.min", "required when validRange is defined")
-        return
-    low, high, step = bounds["min"], bounds.get("max"), bounds.get("step")
-    if low > most:
-        problems.invalid(f"{path}.min", str(low), f"min is larger than capacity value: {most}")
-    if default < low:
-        problems.invalid(f"{path}.default", str(default), f"default is less than min: {low}")
-    if high is not None:
-        if low > high:
-            problems.invalid(f"{path}.max", str(low), f"min is larger than max: {high}")
-        if high > most:
-            problems.invalid(f"{path}.max", str(high), f"max is larger than capacity value: {most}")
-        if default > high:
-            problems.invalid(f"{path}.default", str(default), f"default is more than max: {high}")
-    if step is not None:
-        _check_step(problems, {"default": default, **bounds}, most, path)
-
-
-def _check_step(problems: Problems, bounds: Mapping[str, Quantity], most: Quantity, path: str) -> None:
-    default, low, step = bounds["default"], bounds["min"], bounds["step"]
-    if step.sign <= 0:
-        problems.invalid(f"{path}.step", str(step), "must be greater than zero")
-        return
-    if low + step > most:
-        text = f"one step {low + step} is larger than capacity value: {most}"
-        problems.invalid(f"{path}.step", str(step), text)
-    fractional = any(not quantity.is_integer() for quantity in bounds.values())
-    unsafe = False
-    for name, quantity in bounds.items():
-        if fractional:
-            text = "" if quantity.scaled % 10**6 == 0 else "value cannot be represented as a milli value"
-        elif quantity.sign < 0:
-            text = "must be greater than or equal to 0"
-        else:
-            text = "" if quantity.value() <= _MAX_INT64 else f"must not be larger than {_MAX_INT64}"
-        if text:
-            problems.invalid(f"{path}.{name}", str(quantity), text)
-            unsafe = True
-    if unsafe:
-        return
-    for value in (default, bounds.get("max")):
-        if value is not None and (value.scaled - low.scaled) % step.scaled:
-            text = f"value is not a multiple of a given step ({step}) from ({low})"
-            problems.invalid(f"{path}.step", str(value), text)
+        problems.invalid(f"{path}.bindingFailureConditions", holder.get("bindingFailureConditions"), text)

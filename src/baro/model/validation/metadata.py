@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from baro.model.gotext import go_quote
 from baro.model.validation.causes import Problems
+from baro.model.validation.goview import versioned
 from baro.model.validation.names import Found, byte_size, dns_subdomain, label_key, label_value
 
 _ANNOTATIONS_LIMIT: Final = 256 * 1024
+_STANDARD_FINALIZERS: Final = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 
 
 def check_metadata(
@@ -24,14 +27,76 @@ def check_metadata(
         problems.invalid("metadata.name", name, *name_rule(name))
     elif not prefix:
         problems.required("metadata.name", "name or generateName is required")
+    check_common(problems, metadata)
+
+
+def check_common(problems: Problems, metadata: Mapping[str, Any]) -> None:
+    """All of ``metadata`` but the name."""
+    if (generation := metadata.get("generation", 0)) < 0:
+        problems.invalid("metadata.generation", generation, "must be greater than or equal to 0")
     check_labels(problems, metadata.get("labels", {}), "metadata.labels")
     check_annotations(problems, metadata.get("annotations", {}), "metadata.annotations")
-    for index, owner in enumerate(metadata.get("ownerReferences", ())):
-        for field in ("apiVersion", "kind", "name", "uid"):
+    check_owners(problems, metadata.get("ownerReferences", ()))
+    check_finalizers(problems, metadata.get("finalizers", ()))
+
+
+def check_metadata_update(problems: Problems, new: Mapping[str, Any], old: Mapping[str, Any]) -> None:
+    """``metadata`` of an object that replaces another: what it may hold, and no new finalizers at the end.
+
+    Name, namespace, UID and resource version are compared before validation, by whoever holds the old object.
+    """
+    check_common(problems, new)
+    if not old.get("deletionTimestamp"):
+        return
+    before = old.get("finalizers", ())
+    added = sorted({name for name in new.get("finalizers", ()) if name not in before})
+    if added:
+        listed = ", ".join(go_quote(name) for name in added)
+        text = "no new finalizers can be added if the object is being deleted, found new finalizers "
+        problems.forbidden("metadata.finalizers", f"{text}[]string{{{listed}}}")
+
+
+def check_owners(problems: Problems, owners: Sequence[Mapping[str, Any]]) -> None:
+    """Complete references, and at most one controller among them."""
+    path = "metadata.ownerReferences"
+    controllers: list[str] = []
+    for index, owner in enumerate(owners):
+        place = f"{path}[{index}]"
+        api_version = owner.get("apiVersion", "")
+        group, _, version = api_version.rpartition("/")
+        if not api_version:
+            problems.required(f"{place}.apiVersion", "must not be empty")
+        elif "/" in group or not version or api_version.startswith("/"):
+            problems.invalid(f"{place}.apiVersion", api_version, "must be <group>/<version> or <version>")
+        for field in ("kind", "name", "uid"):
             if not owner.get(field):
-                problems.required(f"metadata.ownerReferences[{index}].{field}", "must not be empty")
-    for index, finalizer in enumerate(metadata.get("finalizers", ())):
-        problems.invalid(f"metadata.finalizers[{index}]", finalizer, *label_key(finalizer))
+                problems.required(f"{place}.{field}", "must not be empty")
+        if (api_version, owner.get("kind")) == ("v1", "Event"):
+            shown = versioned(owner, "meta/v1", "OwnerReference")
+            problems.invalid(place, shown, "/v1, Kind=Event is disallowed from being an owner")
+        if owner.get("controller"):
+            controllers.append(f"{owner.get('kind', '')}/{owner.get('name', '')}")
+            if len(controllers) > 1:
+                text = (
+                    'Only one reference can have Controller set to true. Found "true" in references for '
+                    f"{controllers[0]} and {controllers[-1]}"
+                )
+                listed = [versioned(item, "meta/v1", "OwnerReference") for item in owners]
+                problems.invalid(path, listed, text)
+
+
+def check_finalizers(problems: Problems, finalizers: Sequence[str]) -> None:
+    """Qualified names with a domain, or one of the three that Kubernetes itself uses."""
+    path = "metadata.finalizers"
+    for finalizer in finalizers:
+        problems.invalid(path, finalizer, *label_key(finalizer))
+    if {"orphan", "foregroundDeletion"} <= set(finalizers):
+        text = "finalizer orphan and foregroundDeletion cannot be both set"
+        problems.invalid(path, list(finalizers), text)
+    for index, finalizer in enumerate(finalizers):
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            text = "name is neither a standard finalizer name nor is it fully qualified"
+            problems.invalid(f"{path}[{index}]", finalizer, text)
 
 
 def check_labels(problems: Problems, labels: Mapping[str, str], path: str) -> None:
@@ -52,8 +117,10 @@ def check_template_metadata(problems: Problems, metadata: Mapping[str, Any], pat
     check_annotations(problems, metadata.get("annotations", {}), f"{path}.annotations")
     check_labels(problems, metadata.get("labels", {}), f"{path}.labels")
     for field, value in metadata.items():
-        if field not in ("labels", "annotations") and value:
-            problems.forbidden(f"{path}.{field}", "cannot be set")
+        pointer = field == "deletionGracePeriodSeconds"  # 0 is not "not set" there
+        if field not in ("labels", "annotations") and (value or value in ([], {}) or pointer):
+            shown = "uID" if field == "uid" else field  # the Go name with its first letter lowered
+            problems.forbidden(f"{path}.{shown}", "cannot be set")
 
 
 # --- node selectors --------------------------------------------------------------------------------------
@@ -65,6 +132,7 @@ def check_node_selector(problems: Problems, selector: Mapping[str, Any], path: s
     place = f"{path}.nodeSelectorTerms"
     if not terms:
         problems.required(place, "must have at least one node selector term")
+        return
     for index, term in enumerate(terms):
         for at, requirement in enumerate(term.get("matchExpressions", ())):
             _check_expression(problems, requirement, f"{place}[{index}].matchExpressions[{at}]")

@@ -30,6 +30,10 @@ _SUBDOMAIN_TEXT: Final = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
     "start and end with an alphanumeric character"
 )
+_CASELESS_TEXT: Final = (
+    "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', and must start and end with "
+    "an alphanumeric character"
+)
 _KEY_TEXT: Final = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     "character"
@@ -52,14 +56,14 @@ def dns_label(name: str, unit: str = "characters") -> Found:
         return found
     if re.fullmatch(_SUBDOMAIN, name):
         return (*found, "must not contain dots")
-    return (*found, _regex_text(_LABEL_TEXT, _LABEL, "my-name", "123-abc"))
+    return (*found, regex_text(_LABEL_TEXT, _LABEL, "my-name", "123-abc"))
 
 
 def dns_subdomain(name: str, unit: str = "characters") -> Found:
     """Labels joined by dots, at most 253."""
     found = _over(name, 253, unit)
     if not re.fullmatch(_SUBDOMAIN, name):
-        found += (_regex_text(_SUBDOMAIN_TEXT, _SUBDOMAIN, "example.com"),)
+        found += (regex_text(_SUBDOMAIN_TEXT, _SUBDOMAIN, "example.com"),)
     return found
 
 
@@ -67,7 +71,7 @@ def label_key(key: str) -> Found:
     """``[prefix/]name`` as labels, annotations and taints use it."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
-        text = _regex_text(f"a valid label key {_KEY_TEXT}", _KEY, "MyName", "my.name", "123-abc")
+        text = regex_text(f"a valid label key {_KEY_TEXT}", _KEY, "MyName", "my.name", "123-abc")
         return (f"{text} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",)
     found: Found = ()
     if slash:
@@ -78,7 +82,7 @@ def label_key(key: str) -> Found:
     else:
         found += tuple(f"name part {text}" for text in _over(name, 63, "bytes"))
     if not re.fullmatch(_KEY, name):
-        found += (f"name part {_regex_text(_KEY_TEXT, _KEY, 'MyName', 'my.name', '123-abc')}",)
+        found += (f"name part {regex_text(_KEY_TEXT, _KEY, 'MyName', 'my.name', '123-abc')}",)
     return found
 
 
@@ -86,7 +90,7 @@ def label_value(value: str) -> Found:
     found = _over(value, 63, "bytes")
     if not re.fullmatch(_VALUE, value):
         text = f"a valid label must be an empty string or {_KEY_TEXT.removeprefix('must ')}"
-        found += (_regex_text(text, _VALUE, "MyValue", "my_value", "12345"),)
+        found += (regex_text(text, _VALUE, "MyValue", "my_value", "12345"),)
     return found
 
 
@@ -115,14 +119,50 @@ def extended_resource(name: str) -> Found:
 # --- checks that report more than one kind of cause ------------------------------------------------------
 
 
-def check_driver(problems: Problems, path: str, name: str, limit_unit: str = "bytes") -> None:
+def check_driver(problems: Problems, path: str, name: str) -> None:
     """A DRA driver name: DNS subdomain in any case, at most 63."""
     if not name:
         problems.required(path)
         return
     if byte_size(name) > _DOMAIN_LIMIT:
-        problems.too_long(path, _DOMAIN_LIMIT, limit_unit)
+        problems.too_long(path, _DOMAIN_LIMIT)
     problems.invalid(path, name, *dns_subdomain(name.lower()))
+
+
+def check_driver_declared(problems: Problems, path: str, name: str) -> None:
+    """A driver name where 1.37 declares the rule: other words than :func:`check_driver`, the same names."""
+    if not problems.rules.declarative:
+        check_driver(problems, path, name)
+        return
+    declared = problems.declared
+    if not name:
+        declared.required(path)
+        return
+    declared.invalid(path, name, *_over(name, 253, "bytes"))
+    if not re.fullmatch(_SUBDOMAIN, name, re.IGNORECASE | re.ASCII):
+        declared.invalid(path, name, regex_text(_CASELESS_TEXT, _SUBDOMAIN, "Example.com"))
+    if len(name) > _DOMAIN_LIMIT:
+        declared.too_long(path, _DOMAIN_LIMIT, "characters")
+
+
+def check_pool_declared(problems: Problems, path: str, name: str) -> None:
+    """A pool name where 1.37 declares the rule: it numbers the segments."""
+    if not problems.rules.declarative:
+        check_pool(problems, path, name)
+        return
+    declared = problems.declared
+    if not name:
+        declared.required(path)
+        return
+    if byte_size(name) > 253:
+        declared.too_long(path, 253)
+    for index, part in enumerate(name.split("/")):
+        if not part:
+            declared.invalid(path, name, f"segment {index}: must not be empty")
+        else:
+            declared.invalid(
+                path, part, *(f"segment {index}: {text}" for text in dns_subdomain(part, "bytes"))
+            )
 
 
 def check_pool(problems: Problems, path: str, name: str) -> None:
@@ -136,39 +176,65 @@ def check_pool(problems: Problems, path: str, name: str) -> None:
         problems.invalid(path, part, *dns_subdomain(part))
 
 
-def check_qualified(problems: Problems, path: str, name: str, *, fully: bool = False) -> None:
-    """The name of an attribute or capacity: ``[domain/]identifier``; ``fully`` demands the domain.
+def check_qualified(problems: Problems, path: str, name: str) -> None:
+    """The name of an attribute or capacity: ``[domain/]identifier``.
 
     A name with two slashes passes, as it does on a real server (a known gap upstream).
     """
     parts = name.split("/")
-    if len(parts) <= 2:
-        if len(parts) == 2:
-            if parts[0]:
-                check_driver(problems, path, parts[0])
-            else:
-                problems.invalid(path, "", "the domain must not be empty")
-        if len(parts) == 2 and not parts[1]:
-            problems.invalid(path, "", "the name must not be empty")
+    if len(parts) > 2:
+        return
+    if len(parts) == 2:
+        if parts[0]:
+            check_driver(problems, path, parts[0])
         else:
-            _check_identifier(problems, path, parts[-1])
-    if fully and "/" not in name:
-        problems.invalid(
-            path, name, "a fully qualified name must be a domain and a name separated by a slash"
-        )
+            problems.invalid(path, "", "the domain must not be empty")
+    if len(parts) == 2 and not parts[1]:
+        problems.invalid(path, "", "the name must not be empty")
+    else:
+        _check_identifier(problems, path, parts[-1])
+
+
+def check_fully_qualified(problems: Problems, path: str, name: str) -> None:
+    """``domain/identifier``, as constraints name attributes; the domain in lower case since 1.37."""
+    declared = problems.declared
+    if not problems.rules.declarative:
+        check_qualified(declared, path, name)
+    else:
+        parts = name.split("/")
+        if len(parts) == 2:
+            if not parts[0]:
+                declared.invalid(path, "", "prefix must not be empty")
+            else:
+                if byte_size(parts[0]) > _DOMAIN_LIMIT:
+                    declared.too_long(path, _DOMAIN_LIMIT)
+                wrong = dns_subdomain(parts[0], "bytes")
+                declared.invalid(path, parts[0], *(f"prefix: {text}" for text in wrong))
+        if len(parts) == 2 and not parts[1]:
+            declared.invalid(path, "", "name must not be empty")
+        elif len(parts) <= 2:
+            _check_identifier(declared, path, parts[-1])
+    if "/" not in name:
+        text = "a fully qualified name must be a domain and a name separated by a slash"
+        declared.invalid(path, name, text)
 
 
 def _check_identifier(problems: Problems, path: str, name: str) -> None:
-    if byte_size(name) > _IDENTIFIER_LIMIT:
+    if is_longer(name, _IDENTIFIER_LIMIT):
         problems.too_long(path, _IDENTIFIER_LIMIT)
     if not re.fullmatch(_C_IDENTIFIER, name):
         problems.invalid(
-            path, name, _regex_text(_IDENTIFIER_TEXT, _C_IDENTIFIER, "my_name", "MY_NAME", "MyName")
+            path, name, regex_text(_IDENTIFIER_TEXT, _C_IDENTIFIER, "my_name", "MY_NAME", "MyName")
         )
 
 
 def _over(text: str, limit: int, unit: str) -> Found:
-    return (f"must be no more than {limit} {unit}",) if byte_size(text) > limit else ()
+    return (f"must be no more than {limit} {unit}",) if is_longer(text, limit) else ()
+
+
+def is_longer(text: str, limit: int) -> bool:
+    """Whether ``text`` has more than ``limit`` bytes; short texts are not encoded to find out."""
+    return len(text) * 4 > limit and byte_size(text) > limit
 
 
 def byte_size(text: str) -> int:
@@ -176,7 +242,7 @@ def byte_size(text: str) -> int:
     return len(text.encode("utf-8", errors="surrogatepass"))
 
 
-def _regex_text(text: str, regex: str, *examples: str) -> str:
+def regex_text(text: str, regex: str, *examples: str) -> str:
     """The examples in Go's odd punctuation: ``'a',  or 'b'``."""
     listed = ",  or ".join(f"'{example}'" for example in examples)
     return f"{text} (e.g. {listed}, regex used for validation is '{regex}')"
