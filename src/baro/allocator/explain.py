@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 
 from baro.allocator.constraints import UNSET
 from baro.allocator.graph import NodeGraph
-from baro.allocator.infer import AttributeFinder
+from baro.allocator.infer import AttributeFinder, finder_of
 from baro.allocator.ledger import Pick
 from baro.allocator.plan import Alternative, ClaimPlan, Constraint
 from baro.allocator.problem import NodeProblem, bits
@@ -25,7 +25,7 @@ _ALIKE = 0.8
 
 def why(problem: NodeProblem, graph: NodeGraph | None, picks: Sequence[Pick]) -> tuple[str, ...]:
     """One line per claim, such as ``4×H200 on node a: island nvl1, 450 GB/s ring``."""
-    finder = AttributeFinder(problem.inventory.table)
+    finder = finder_of(problem.inventory.table)
     lines: list[str] = []
     for claim in range(len(problem.plan.claims)):
         devices = [pick.device for pick in picks if pick.claim == claim]

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from baro.allocator.features import DEFAULT_1_37
-from baro.allocator.infer import AttributeFinder, Facts, facts, is_gpu, machine_from
+from baro.allocator.infer import Facts, facts, finder_of, is_gpu, machine_from
 from baro.allocator.plan import Plan
 from baro.allocator.problem import NodeProblem, bits
 from baro.inventory import DeviceKey, Inventory
@@ -51,6 +51,8 @@ class Shape:
         self.islands = tuple(sorted(_mask(position[i] for i in group) for group in linked))
         """All sets that are pairwise linked by NVLink, of every grade."""
         self.best_islands = tuple(_mask(position[i] for i in group) for group in found.best)
+        self._sizes = tuple(size for size in _SIZES if size <= self.size)
+        self._closeness: dict[int, float] = {}
         self._predictions: dict[int, Prediction] = {}
         self._good: dict[int, tuple[int, ...]] = {}
         self._packed: dict[tuple[int, int], int] = {}
@@ -76,11 +78,15 @@ class Shape:
 
     def closeness(self, mask: int) -> float:
         """Sum of the pairs' GB/s (or ranks): tells sets of equal bandwidth apart."""
-        return sum(self.predict(1 << a | 1 << b).score for a, b in combinations(tuple(bits(mask)), 2))
+        found = self._closeness.get(mask)
+        if found is None:
+            pairs = combinations(tuple(bits(mask)), 2)
+            found = self._closeness[mask] = sum(self.predict(1 << a | 1 << b).score for a, b in pairs)
+        return found
 
     def sizes(self) -> tuple[int, ...]:
         """The group sizes that count for what is left over."""
-        return tuple(size for size in _SIZES if size <= self.size)
+        return self._sizes
 
     def placeable(self, free: int) -> tuple[int, ...]:
         """Per size: how many disjoint well-connected groups of that size the free GPUs still hold."""
@@ -160,10 +166,14 @@ class NodeGraph:
         """Local device number per GPU position."""
         self.source = confidence_source
         self.mask = _mask(self.devices)
+        self._same = self.devices == tuple(range(len(self.devices)))
+        """GPUs have the same numbers as devices and as positions, as on most nodes."""
         self._at = {device: at for at, device in enumerate(self.devices) if device >= 0}
 
     def to_shape(self, mask: int) -> int:
         """A mask over devices as one over GPU positions; other devices are left out."""
+        if self._same:
+            return mask & self.mask
         found = 0
         for device in bits(mask & self.mask):
             found |= 1 << self._at[device]
@@ -171,20 +181,32 @@ class NodeGraph:
 
     def to_devices(self, mask: int) -> int:
         """The inverse of ``to_shape``."""
+        if self._same:
+            return mask
         return _mask(self.devices[at] for at in bits(mask))
 
 
 def graph_of(problem: NodeProblem) -> NodeGraph | None:
     """The graph of a node: from its ``NodeTopology``, else from attributes.
 
-    ``None`` without GPUs, and with more than sixteen of them.
+    ``None`` without GPUs, and with more than sixteen of them. Kept per node until more than its use changes.
     """
+    inventory = problem.inventory
+    known: dict[str, tuple[object, NodeGraph | None]] = inventory.derived.setdefault(NodeGraph, {})
+    stamp = (inventory.changes.structure_of(problem.node), problem.usable, problem.rows)
+    found = known.get(problem.node)
+    if found is None or found[0] != stamp:
+        found = known[problem.node] = (stamp, _find_graph(problem))
+    return found[1]
+
+
+def _find_graph(problem: NodeProblem) -> NodeGraph | None:
     topology = problem.inventory.topologies.get(problem.node)
     if topology is not None:
         found = _from_document(problem, topology)
         if found is not None:
             return found
-    finder = AttributeFinder(problem.inventory.table)
+    finder = finder_of(problem.inventory.table)
     devices = [
         device
         for device, record in enumerate(problem.record_of)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -64,6 +65,18 @@ class AttributeFinder:
         if found is not None and found[0] == "ints" and isinstance(found[1], tuple) and found[1]:
             found = ("int", found[1][0])
         return found[1] if found is not None and found[0] == "int" and isinstance(found[1], int) else None
+
+
+_FINDERS: WeakKeyDictionary[DeviceTable, tuple[int, AttributeFinder]] = WeakKeyDictionary()
+
+
+def finder_of(table: DeviceTable) -> AttributeFinder:
+    """The finder of a table; made anew when attributes have come that no device had before."""
+    count = len(table.attributes)
+    known = _FINDERS.get(table)
+    if known is None or known[0] != count:
+        known = _FINDERS[table] = (count, AttributeFinder(table))
+    return known[1]
 
 
 def is_gpu(finder: AttributeFinder, driver: str, row: int) -> bool:

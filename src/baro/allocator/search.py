@@ -10,6 +10,7 @@ met exactly where upstream meets it.
 from __future__ import annotations
 
 from enum import Enum
+from itertools import chain
 
 from baro.allocator.bounds import can_match, can_take, one_group
 from baro.allocator.constraints import ConstraintData, State
@@ -45,17 +46,17 @@ class Search:
         self._errors: dict[int, int] = {}
         self._constraints: list[list[ConstraintData]] = []
         self._prepare(ignore_errors)
-        self._classes = self._device_classes()
-        self._class_of = [0] * problem.size
-        for mask in self._classes:
-            for device in bits(mask):
-                self._class_of[device] = mask
         self._has_admin = any(a.admin for _, _, a in self.plan.alternatives())
         self._consumption = {
             device: problem.consumption(device)
             for device in range(problem.size)
             if problem.rare[device].consumes_counters
         }
+        self._classes = self._device_classes()
+        self._class_of = [0] * problem.size
+        for mask in self._classes:
+            for device in bits(mask):
+                self._class_of[device] = mask
 
     # --- set-up: upstream's checks in upstream's order -----------------------------------------------------
 
@@ -109,22 +110,22 @@ class Search:
     def _device_classes(self) -> list[int]:
         """Masks of devices that no part of the search can tell apart."""
         problem = self.problem
-        classes: dict[object, int] = {}
-        plan = list(self.plan.alternatives())
-        for device in range(problem.size):
-            signature: object = device
-            if not problem.shareable >> device & 1:
-                signature = (
-                    tuple(self._fit[a.id] >> device & 1 for _, _, a in plan),
-                    tuple(self._errors[a.id] >> device & 1 for _, _, a in plan),
-                    problem.free >> device & 1,
-                    tuple(data.values[device] for claim in self._constraints for data in claim),
-                    problem.pool_of[device] if problem.rare[device].consumes_counters else -1,
-                    tuple(sorted(problem.consumption(device).items())),
-                    device if any(device in members for members in self._all.values()) else -1,
-                )
-            classes[signature] = classes.get(signature, 0) | 1 << device
-        return list(classes.values())
+        everything = (1 << problem.size) - 1
+        single = problem.shareable
+        for members in self._all.values():
+            for device in members:
+                single |= 1 << device
+        apart: dict[object, int] = {}
+        for device, consumption in self._consumption.items():
+            kind = (problem.pool_of[device], *sorted(consumption.items()))
+            apart[kind] = apart.get(kind, 0) | 1 << device
+        classes = [everything & ~single] if everything & ~single else []
+        values = (data.masks.values() for claim in self._constraints for data in claim)
+        for mask in chain(
+            (problem.free,), self._fit.values(), self._errors.values(), apart.values(), chain(*values)
+        ):
+            classes = [part for own in classes for part in (own & mask, own & ~mask) if part]
+        return classes + [1 << device for device in bits(single)]
 
     # --- running -------------------------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ def choose(search: Search, graph: NodeGraph | None, base: tuple[Pick, ...]) -> C
         if want.required and not found:
             return Choice(refusal=_too_small(graph, want, search.plan.claims[index].name))
         options.append(found)
-    picks, exact = _best(search, graph, wants, options, fixed)
+    picks, exact = _best(search, graph, wants, options, fixed, base)
     if picks is None:
         if any(want.required for want in wants):
             return Choice(refusal="no set of GPUs within one island satisfies the claim's other constraints")
@@ -181,10 +181,11 @@ def _best(
     wants: Sequence[_Claim],
     options: Sequence[list[_Option]],
     fixed: dict[tuple[int, int], int],
+    base: tuple[Pick, ...],
 ) -> tuple[tuple[Pick, ...] | None, bool]:
     size = prod(len(found) for found in options)
     if size <= _MAX_JOINT or sum(len(found) > 1 for found in options) <= 1:
-        return _jointly(search, graph, wants, product(*options), fixed), True
+        return _jointly(search, graph, wants, product(*options), fixed, base), True
     return _one_by_one(search, graph, wants, options, fixed), False
 
 
@@ -194,6 +195,7 @@ def _jointly(
     wants: Sequence[_Claim],
     combinations_: Iterator[tuple[_Option, ...]],
     fixed: dict[tuple[int, int], int],
+    base: tuple[Pick, ...],
 ) -> tuple[Pick, ...] | None:
     """All combinations in order of the objective; the first that the search can realise."""
     by_bands: dict[tuple[int, ...], list[tuple[_Option, ...]]] = {}
@@ -210,7 +212,11 @@ def _jointly(
     for bands in sorted(by_bands):
         ranked = sorted(by_bands[bands], key=lambda found: _remainder(graph, free, [o.mask for o in found]))
         for combination in ranked:
-            picks = search.run(allowed=_allowed(graph, wants, combination), fixed=fixed)
+            allowed = _allowed(graph, wants, combination)
+            if all(allowed[pick.claim] >> pick.device & 1 for pick in base):
+                # The first solution of all is the first one within these sets too.
+                return base
+            picks = search.run(allowed=allowed, fixed=fixed)
             if picks is not None:
                 return picks
     return None

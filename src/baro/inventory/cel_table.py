@@ -15,6 +15,7 @@ from baro.inventory.columns import Column, DeviceTable, Name, TypedValue
 from baro.model.kinds.resource import DeviceAttribute
 from baro.model.quantity import Quantity, QuantityError
 
+_AS_THEY_ARE = frozenset({"string", "int", "bool"})
 _FIELD = {"int": "int_", "bool": "bool_"}
 
 
@@ -27,11 +28,18 @@ class CelTable:
         """By identity of the column: CEL values by code."""
         self._bad: dict[int, dict[int, str]] = {}
         """By identity of the column: code → why the value cannot be converted. Empty in a sound cluster."""
+        self._codes_of: dict[int, tuple[int, dict[object, int]]] = {}
+        """By identity of the column: how many codes are in the index, and code by type and value."""
         self._revision = -1
 
     @property
     def size(self) -> int:
         return self._table.size
+
+    @property
+    def revision(self) -> int:
+        """Grows with every write of a device."""
+        return self._table.revision
 
     def codes(self, column: ColumnRef) -> NDArray[np.int32] | None:
         """One code per row; ``None`` when no device has the column."""
@@ -58,25 +66,37 @@ class CelTable:
 
     def code_of(self, column: ColumnRef, value: Value) -> int:
         """The code of a value, 0 when no device has it."""
-        for code, known in enumerate(self.vocabulary(column)):
-            if code and type(known) is type(value) and known == value:
-                return code
-        return 0
+        found = self._column(column)
+        if found is None:
+            return 0
+        values = self._converted(found)
+        done, index = self._codes_of.get(id(found), (1, {}))
+        for code in range(done, len(values)):
+            index.setdefault((type(values[code]), values[code]), code)
+        self._codes_of[id(found)] = (len(values), index)
+        return index.get((type(value), value), 0)
 
     @property
     def broken(self) -> NDArray[np.int64]:
         """Rows whose device cannot be evaluated at all."""
+        if not self.has_broken:
+            return np.zeros(0, dtype=np.int64)
         return np.array(
             [row for row in range(self.size) if self.broken_text(row) is not None], dtype=np.int64
         )
 
-    def broken_text(self, row: int) -> str | None:
-        """Upstream's error for any selector on this device: an attribute that cannot be converted."""
+    @property
+    def has_broken(self) -> bool:
+        """Whether any value that a device ever had cannot be converted."""
         if self._revision != self._table.revision:
             self._revision = self._table.revision
             for column in (*self._table.attributes.values(), *self._table.capacities.values()):
                 self._converted(column)
-        if not self._bad:
+        return bool(self._bad)
+
+    def broken_text(self, row: int) -> str | None:
+        """Upstream's error for any selector on this device: an attribute that cannot be converted."""
+        if not self.has_broken:
             return None
         for what, columns in (("attribute", self._table.attributes), ("capacity", self._table.capacities)):
             for (domain, identifier), column in columns.items():
@@ -135,6 +155,8 @@ class CelTable:
 
 def _value(typed: TypedValue) -> Value | Quantity:
     kind, content = typed
+    if kind in _AS_THEY_ARE:
+        return content  # type: ignore[return-value]
     if kind == "quantity":
         return Quantity.parse(content)  # type: ignore[arg-type]
     if kind == "unset":

@@ -8,7 +8,7 @@ devices have (taints, counters, policies, node selection) is a ``DeviceExtra`` b
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -134,6 +134,11 @@ class DeviceTable:
     def device_name(self, row: int) -> str:
         value = self._names.value(row)
         return "" if value is None else str(value[1])
+
+    def device_names(self, rows: Sequence[int]) -> list[str]:
+        """The names of the devices in these rows, each of which must hold one."""
+        codes, vocabulary = self._names.codes, self._names.vocabulary
+        return [vocabulary[codes[row]][1] for row in rows]  # type: ignore[index, misc]
 
     def driver_code(self, row: int) -> int:
         return self.drivers.code(row)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
+from typing import Any
 
+from baro.inventory.changes import ChangeLog
 from baro.inventory.columns import DeviceExtra, DeviceTable
 from baro.inventory.pools import NodePools, PoolKey, SliceRecord, gather
 from baro.inventory.snapshot import Snapshot
-from baro.inventory.taints import rule_matches
+from baro.inventory.taints import RuleIndex
 from baro.inventory.usage import DeviceKey, Usage, claim_name
 from baro.model.kinds.baro import NodeTopology
 from baro.model.kinds.core import Node
@@ -26,7 +28,7 @@ class Inventory:
     """Columns and indexes over the objects of a cluster.
 
     Not safe for concurrent changes. ``stamp(node)`` changes whenever an answer about that node may change,
-    which is what caches over nodes should key on.
+    which is what caches over nodes should key on; ``changes`` tells which nodes those are.
     """
 
     def __init__(self, snapshot: Snapshot | None = None) -> None:
@@ -35,14 +37,20 @@ class Inventory:
         self.nodes: dict[str, Node] = {}
         self.classes: dict[str, DeviceClass] = {}
         self.topologies: dict[str, NodeTopology] = {}
-        self.taint_rules: tuple[DeviceTaintRule, ...] = ()
+        self._rules = RuleIndex(())
+        self.changes = ChangeLog()
+        self.class_stamp = 0
+        """Changes whenever a device class does."""
+        self.derived: dict[object, Any] = {}
+        """What readers have worked out from this inventory; it lives as long as the inventory."""
         self._slices: dict[str, SliceRecord] = {}
         self._by_node: dict[str, dict[str, SliceRecord]] = {}
         self._floating: dict[str, SliceRecord] = {}
         """Slices without a node name: candidates everywhere."""
         self._by_pool: dict[PoolKey, dict[str, SliceRecord]] = {}
         self._record_of: list[SliceRecord | None] = []
-        self._retained: dict[DeviceKey, DeviceExtra] = {}
+        self._retained: dict[PoolKey, dict[DeviceKey, DeviceExtra]] = {}
+        self._names: tuple[int, tuple[str, ...]] = (-1, ())
         self._pools: dict[tuple[str, bool], NodePools] = {}
         self._stamps: dict[str, int] = {}
         self._epoch = 0
@@ -54,7 +62,7 @@ class Inventory:
             self.nodes[node.metadata.name] = node
         self.classes = {item.metadata.name: item for item in snapshot.classes}
         self.topologies = {item.metadata.name: item for item in snapshot.node_topologies}
-        self.taint_rules = snapshot.taint_rules
+        self._rules = RuleIndex(snapshot.taint_rules)
         for item in snapshot.slices:
             self.set_slice(item)
         for claim in snapshot.claims:
@@ -65,7 +73,14 @@ class Inventory:
 
     def node_names(self) -> tuple[str, ...]:
         """Nodes that exist or that slices name, sorted."""
-        return tuple(sorted(self.nodes.keys() | {name for name, held in self._by_node.items() if held}))
+        if self._names[0] != self.changes.structured:
+            named = {name for name, held in self._by_node.items() if held}
+            self._names = (self.changes.structured, tuple(sorted(self.nodes.keys() | named)))
+        return self._names[1]
+
+    def has_node(self, name: str) -> bool:
+        """Whether the node is one of ``node_names``."""
+        return name in self.nodes or bool(self._by_node.get(name))
 
     def labels(self, node: str) -> Mapping[str, str]:
         found = self.nodes.get(node)
@@ -108,10 +123,11 @@ class Inventory:
     def taints(self, row: int) -> tuple[DeviceTaint, ...]:
         """Taints of a device: its own, then those of matching ``DeviceTaintRule`` objects."""
         own = self.table.rare(row).taints
-        if not self.taint_rules:
-            return own
-        key = self.key(row)
-        return own + tuple(rule.spec.taint for rule in self.taint_rules if rule_matches(rule, *key))
+        return own + self._rules.taints(*self.key(row)) if self._rules.rules else own
+
+    @property
+    def taint_rules(self) -> tuple[DeviceTaintRule, ...]:
+        return self._rules.rules
 
     def unpublished(self) -> tuple[DeviceKey, ...]:
         """Devices that claims hold although no slice publishes them any more, sorted."""
@@ -122,16 +138,22 @@ class Inventory:
 
         Upstream frees their counters silently (kubernetes#140802), which hands out one partition twice.
         """
-        for key, extra in self._retained.items():
-            if (key.driver, key.pool) == pool:
-                yield key, extra
+        retained = self._retained.get(pool, {})
+        yield from retained.items()
         records = self._by_pool.get(pool, {}).values()
-        newest = max((record.generation for record in records), default=0)
+        if len(records) < 2:
+            return
+        newest = max(record.generation for record in records)
         for record in records:
             for row in record.rows if record.generation < newest else ():
                 key = DeviceKey(record.driver, record.pool, self.table.device_name(row))
-                if key in self.usage.holders and key not in self._retained and self.row(key) is None:
+                if key in self.usage.holders and key not in retained and self.row(key) is None:
                     yield key, self.table.rare(row)
+
+    def keeps_consumption(self, pool: PoolKey) -> bool:
+        """Whether ``kept_consumption`` has anything for the pool."""
+        alone = pool not in self._retained and len(self._by_pool.get(pool, ())) < 2
+        return not alone and next(self.kept_consumption(pool), None) is not None
 
     def slices(self) -> Iterator[SliceRecord]:
         return iter(self._slices.values())
@@ -184,10 +206,12 @@ class Inventory:
     def set_class(self, item: DeviceClass) -> None:
         self.classes[item.metadata.name] = item
         self._epoch += 1
+        self.class_stamp += 1
 
     def remove_class(self, name: str) -> None:
         self.classes.pop(name, None)
         self._epoch += 1
+        self.class_stamp += 1
 
     def remove_topology(self, name: str) -> None:
         self.topologies.pop(name, None)
@@ -198,9 +222,17 @@ class Inventory:
         self._touch(item.metadata.name)
 
     def set_taint_rules(self, rules: Iterable[DeviceTaintRule]) -> None:
-        """Replace all taint rules."""
-        self.taint_rules = tuple(rules)
-        self._epoch += 1
+        """Replace all taint rules. Nodes whose devices no changed rule names stay untouched."""
+        old, self._rules = self._rules, RuleIndex(rules)
+        for rule in _differing(old.rules, self._rules.rules):
+            selector = rule.spec.device_selector
+            if selector is None:
+                continue
+            if selector.driver is None or selector.pool is None:
+                self._bump(None)
+                continue
+            for record in self.pool_slices((selector.driver, selector.pool)):
+                self._bump(record.node_name)
 
     def set_slice(self, item: ResourceSlice) -> None:
         """Add or update one slice. Devices that keep their name keep their row."""
@@ -237,9 +269,9 @@ class Inventory:
         if old is not None:
             for row in set(old.rows) - set(rows):
                 self._drop_row(old, row)
-        if self._retained:
+        if record.pool_key in self._retained:
             for row in rows:
-                self._retained.pop(self.key(row), None)
+                self._forget_retained(self.key(row))
 
     def remove_slice(self, name: str) -> None:
         """Forget a slice. What its devices consume is kept as long as claims hold them."""
@@ -274,13 +306,13 @@ class Inventory:
     def _after_usage(self, touched: frozenset[DeviceKey]) -> None:
         for key in touched:
             if key not in self.usage.holders:
-                self._retained.pop(key, None)
-            records = self._by_pool.get((key.driver, key.pool), {})
-            if len(records) > _WIDE_POOL:
-                self._epoch += 1
-                continue
-            for record in records.values():
-                self._bump(record.node_name)
+                self._forget_retained(key)
+        for pool in {(key.driver, key.pool) for key in touched}:
+            records = self._by_pool.get(pool, {})
+            wide = len(records) > _WIDE_POOL
+            for node in {None} if wide else {record.node_name for record in records.values()}:
+                self._stamp_anew(node)
+                self.changes.use(node)
 
     def _link(self, record: SliceRecord) -> None:
         self._slices[record.name] = record
@@ -310,7 +342,7 @@ class Inventory:
     def _drop_row(self, record: SliceRecord, row: int) -> None:
         key = DeviceKey(record.driver, record.pool, self.table.device_name(row))
         if key in self.usage.holders:
-            self._retained[key] = self.table.rare(row)
+            self._retained.setdefault(record.pool_key, {})[key] = self.table.rare(row)
         self._record_of[row] = None
         self.table.remove(row)
 
@@ -318,7 +350,7 @@ class Inventory:
         """Forget what was gathered on nodes that this slice concerns: its own and those sharing its pool."""
         if not self._pools:
             # While loading there is nothing to forget, and a pool may span thousands of nodes.
-            self._epoch += 1
+            self._bump(None)
             return
         others = {other.node_name for other in self._by_pool.get(record.pool_key, {}).values()}
         for node in others | {record.node_name}:
@@ -332,8 +364,32 @@ class Inventory:
             self._pools.pop((node, False), None)
         self._bump(node)
 
+    def _forget_retained(self, key: DeviceKey) -> None:
+        pool = (key.driver, key.pool)
+        held = self._retained.get(pool)
+        if held is not None:
+            held.pop(key, None)
+            if not held:
+                del self._retained[pool]
+
     def _bump(self, node: str | None) -> None:
+        self._stamp_anew(node)
+        self.changes.structure(node)
+
+    def _stamp_anew(self, node: str | None) -> None:
         if node is None:
             self._epoch += 1
         else:
             self._stamps[node] = self._stamps.get(node, 0) + 1
+
+
+def _differing(
+    old: tuple[DeviceTaintRule, ...], new: tuple[DeviceTaintRule, ...]
+) -> Iterator[DeviceTaintRule]:
+    """Rules of which taint, selector or order changed. The order of taints is part of what is told."""
+    before, after = ([rule for rule in rules if rule.spec.device_selector] for rules in (old, new))
+    same = 0
+    while same < min(len(before), len(after)) and before[same].spec == after[same].spec:
+        same += 1
+    yield from before[same:]
+    yield from after[same:]

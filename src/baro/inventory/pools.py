@@ -162,10 +162,9 @@ def _pool(
     on_node: list[bool] = []
     slice_of: list[int] = []
     for index, record in enumerate(slices):
-        for row in record.rows:
-            rows.append(row)
-            slice_of.append(index)
-            on_node.append(not record.per_device or device_targets(table, row, node, labels))
+        rows += record.rows
+        slice_of += [index] * len(record.rows)
+        on_node += [not record.per_device or device_targets(table, row, node, labels) for row in record.rows]
     return NodePool(
         driver=key[0],
         name=key[1],
@@ -182,14 +181,11 @@ def _pool(
 
 
 def _duplicate_device(table: DeviceTable, slices: list[SliceRecord]) -> str | None:
-    names: set[str] = set()
-    for record in slices:
-        for row in record.rows:
-            name = table.device_name(row)
-            if name in names:
-                return f"duplicate device name {name}"
-            names.add(name)
-    return None
+    names = [name for record in slices for name in table.device_names(record.rows)]
+    if len(set(names)) == len(names):
+        return None
+    twice = next(name for at, name in enumerate(names) if name in names[:at])
+    return f"duplicate device name {twice}"
 
 
 def _bad_counters(table: DeviceTable, known: list[SliceRecord]) -> str | None:
@@ -201,6 +197,8 @@ def _bad_counters(table: DeviceTable, known: list[SliceRecord]) -> str | None:
             sets[counter_set.name] = counter_set
     for record in known:
         for row in record.rows:
+            if row not in table.extras:
+                continue
             for consumption in table.rare(row).consumes_counters:
                 name, device = consumption.counter_set, table.device_name(row)
                 found = sets.get(name)
@@ -213,4 +211,5 @@ def _bad_counters(table: DeviceTable, known: list[SliceRecord]) -> str | None:
 
 
 def _binds(table: DeviceTable, pool: NodePool) -> bool:
-    return any(table.rare(row).binding_conditions for row in pool.rows)
+    extras = table.extras
+    return bool(extras) and any(row in extras and extras[row].binding_conditions for row in pool.rows)

@@ -2,24 +2,34 @@
 
 Two nodes are in one class if their devices, in allocation order, agree in everything that the claims'
 selectors read, in the *pattern* of everything of which only equality matters (constraints, islands,
-switches), in what is in use and in what few devices have (taints, counters, capacities). The key is exact:
-nodes with the same key get the same decision, up to the names of devices.
+switches), in what is in use and in what few devices have (taints, counters, capacities). Classes are exact:
+nodes of one class get the same decision, up to the names of devices. A change moves only the nodes that it
+concerns.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from baro.allocator import Plan
-from baro.allocator.graph import document_of
 from baro.cel.device import ColumnRef
-from baro.inventory import DeviceExtra, Inventory, NodePool
-from baro.inventory.columns import Column
+from baro.inventory import Inventory
+from baro.inventory.columns import Column, DeviceTable
+from baro.placement.facts import (
+    GROUPED_BY_GRAPH,
+    READ_BY_GRAPH,
+    FactsTable,
+    NodeFacts,
+    codes_of,
+    pattern_of,
+)
 
-_READ_BY_GRAPH = ("type", "productName", "model", "nvlinkPeers", "numaNode")
-_GROUPED_BY_GRAPH = ("nvlinkDomain", "nvlink8", "nvlink4", "nvlink2", "pcieSwitch", "pcieRoot")
+_MANY_VALUES = 1024
+"""A selector that reads a column of more values than this is compared by its answers, not by the values."""
 
 
 @runtime_checkable
@@ -27,92 +37,170 @@ class KnowsColumns(Protocol):
     """A selector engine that can tell what an expression reads."""
 
     def columns(self, expression: str) -> tuple[ColumnRef, ...] | None:
-        """The columns, or ``None`` for whole maps (then nodes cannot be compared)."""
+        """The columns, or ``None`` for whole maps."""
+
+    def broken(self, rows: Sequence[int]) -> bool:
+        """Whether every selector fails on one of these devices."""
+
+    def answers(self, expression: str) -> Sequence[int]:
+        """Per row 0 (no), 1 (yes) or 2 (error), as of the last ``refresh``."""
+
+    def refresh(self, expression: str, rows: Sequence[int] | None) -> None:
+        """These rows (``None``: all) have changed or come; ``answers`` must be true of them again."""
 
 
-class NodeClasses:
-    """Keys of nodes for one plan. ``key`` is ``None`` where a node must be judged by itself."""
+class Reading(msgspec.Struct, frozen=True):
+    """What of the devices a plan looks at. Plans with equal readings share an index."""
 
-    def __init__(self, inventory: Inventory, plan: Plan, selectors: object) -> None:
-        self._inventory = inventory
-        self._exact: list[Column] = []
-        self._grouped: list[Column] = []
-        self._comparable = isinstance(selectors, KnowsColumns) and self._collect(plan, selectors)
+    exact: tuple[Column, ...] = ()
+    grouped: tuple[tuple[Column, ...], ...] = ()
+    """Columns of one attribute id, whose values are compared with each other only."""
+    selectors: tuple[str, ...] = ()
+    """Expressions of which the answer itself is compared."""
+    partitionable: bool = True
+    comparable: bool = True
+    """False: the engine cannot tell what selectors read, so each node is judged by itself."""
 
-    def _collect(self, plan: Plan, selectors: KnowsColumns) -> bool:
-        table = self._inventory.table
-        exact: list[Column | None] = []
-        grouped: list[Column | None] = []
-        for _, _, alternative in plan.alternatives():
-            for selector in alternative.selectors:
-                read = selectors.columns(selector.expression)
-                if read is None:
-                    return False
-                for ref in read:
-                    if ref.kind == "attribute":
-                        exact.append(table.attributes.get((ref.domain, ref.name)))
-                    elif ref.kind == "capacity":
-                        exact.append(table.capacities.get((ref.domain, ref.name)))
-            if alternative.capacity:
-                exact += table.capacities.values()
-        wanted = {c.attribute.rpartition("/")[2] for claim in plan.claims for c in claim.constraints}
-        for (_, identifier), column in table.attributes.items():
-            if identifier in _READ_BY_GRAPH:
-                exact.append(column)
-            elif identifier in wanted or identifier in _GROUPED_BY_GRAPH:
-                grouped.append(column)
-        self._exact = [column for column in dict.fromkeys(exact) if column is not None]
-        self._grouped = [column for column in dict.fromkeys(grouped) if column is not None]
-        return True
+    def key(self) -> object:
+        """Equal keys: equal readings. Columns count by identity."""
+        grouped = tuple(tuple(map(id, columns)) for columns in self.grouped)
+        return (tuple(map(id, self.exact)), grouped, self.selectors, self.partitionable, self.comparable)
 
-    def key(self, node: str) -> object | None:
-        """Equal keys: equal decisions. ``None`` when the node must be judged by itself."""
-        inventory = self._inventory
-        if not self._comparable:
-            return None
-        pools = inventory.pools(node)
-        if pools.error is not None or any(pool.incomplete or pool.invalid for pool in pools.pools):
-            return None
-        topology = inventory.topologies.get(node)
-        document = None if topology is None else document_of(topology)
-        parts: list[object] = [None if document is None else id(document.shape)]
-        numbering: dict[tuple[int, int], int] = {}
-        for pool in pools.pools:
-            if not self._comparable_pool(pool):
+
+def reading_of(table: DeviceTable, plan: Plan, selectors: object, *, partitionable: bool) -> Reading:
+    """What the selectors, constraints and capacities of a plan read beside what ``NodeFacts`` compare."""
+    if not isinstance(selectors, KnowsColumns):
+        return Reading(partitionable=partitionable, comparable=False)
+    exact: list[Column | None] = []
+    answered: list[str] = []
+    for _, _, alternative in plan.alternatives():
+        for selector in alternative.selectors:
+            found = _columns_read(table, selectors, selector.expression)
+            if found is None:
+                answered.append(selector.expression)
+            else:
+                exact += found
+        if alternative.capacity:
+            exact += table.capacities.values()
+    wanted = {item.attribute.rpartition("/")[2] for claim in plan.claims for item in claim.constraints}
+    grouped: dict[str, list[Column]] = {}
+    known = set()
+    for (_, identifier), column in table.attributes.items():
+        if identifier in READ_BY_GRAPH:
+            known.add(id(column))
+        elif identifier in wanted and identifier not in GROUPED_BY_GRAPH:
+            grouped.setdefault(identifier, []).append(column)
+    return Reading(
+        exact=_once(column for column in exact if id(column) not in known),
+        grouped=tuple(tuple(columns) for columns in grouped.values()),
+        selectors=tuple(dict.fromkeys(answered)),
+        partitionable=partitionable,
+    )
+
+
+def _once(columns: Iterable[Column | None]) -> tuple[Column, ...]:
+    return tuple({id(column): column for column in columns if column is not None}.values())
+
+
+def _columns_read(table: DeviceTable, selectors: KnowsColumns, expression: str) -> list[Column] | None:
+    """The columns to compare; ``None`` where comparing the answers is what helps."""
+    read = selectors.columns(expression)
+    if read is None:
+        return None
+    found: list[Column] = []
+    for ref in read:
+        columns = {"attribute": table.attributes, "capacity": table.capacities}.get(ref.kind, {})
+        column = columns.get((ref.domain, ref.name))
+        if column is not None:
+            if len(column.vocabulary) > _MANY_VALUES:
                 return None
-            parts.append((pool.driver, len(pool.rows)))
-            for row in pool.rows:
-                parts += self._row(row, numbering)
-                if document is not None:
-                    parts.append(document.index_of.get(str(inventory.key(row))))
-            counters = [record.counter_sets for record in pool.slices if record.counter_sets]
-            parts.append(msgspec.json.encode(counters) if counters else None)
-        return tuple(parts)
-
-    def _comparable_pool(self, pool: NodePool) -> bool:
-        """Devices on the network and shared ones are the same device on many nodes: no classes there."""
-        inventory = self._inventory
-        return (
-            all(record.node_name for record in pool.slices)
-            and not any(inventory.table.rare(row).shareable for row in pool.rows)
-            and not any(inventory.kept_consumption((pool.driver, pool.name)))
-        )
-
-    def _row(self, row: int, numbering: dict[tuple[int, int], int]) -> list[object]:
-        inventory = self._inventory
-        parts: list[object] = [column.code(row) for column in self._exact]
-        for position, column in enumerate(self._grouped):
-            code = column.code(row)
-            parts.append(code and numbering.setdefault((position, code), len(numbering) + 1))
-        parts.append(inventory.key(row) in inventory.usage.holders)
-        extra = inventory.table.extras.get(row)
-        parts.append(None if extra is None else msgspec.json.encode(_encodable(extra)))
-        if inventory.taint_rules:
-            parts.append(msgspec.json.encode(inventory.taints(row)))
-        return parts
+            found.append(column)
+    return found
 
 
-def _encodable(extra: DeviceExtra) -> object:
-    body = msgspec.structs.asdict(extra)
-    body["policies"] = sorted(("/".join(name), policy) for name, policy in body["policies"].items())
-    return body
+class ClassIndex:
+    """Class number per node, for one reading. A node that nothing can be compared with has a number of its
+    own, a new one after every change."""
+
+    def __init__(
+        self, inventory: Inventory, facts: FactsTable, reading: Reading, selectors: KnowsColumns | None
+    ) -> None:
+        self.number: dict[str, int] = {}
+        self._inventory = inventory
+        self._facts = facts
+        self._reading = reading
+        self._selectors = selectors
+        self._static: dict[str, int | None] = {}
+        self._static_ids: dict[object, int] = {}
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._next = count()
+        self._seen = 0
+
+    def sync(self) -> None:
+        """Number anew what has changed."""
+        log = self._inventory.changes
+        if self._seen == log.now:
+            return
+        changes = log.since(self._seen)
+        structure, nodes = changes.structure, changes.nodes
+        self._seen = log.now
+        self._facts.sync()
+        if structure is None or len(self._static_ids) + len(self._numbers) > self._limit():
+            # Classes that no node is in any more are forgotten too. Numbers are never used again.
+            structure = nodes = None
+            for kept in (self._static, self._static_ids, self._numbers):
+                kept.clear()
+        for node in structure or ():
+            self._static.pop(node, None)
+        self._answer(structure)
+        if nodes is None:
+            self.number = {node: self.assign(node) for node in self._inventory.node_names()}
+            return
+        for node in nodes:
+            if self._inventory.has_node(node):
+                self.number[node] = self.assign(node)
+            else:
+                self.number.pop(node, None)
+
+    def _limit(self) -> int:
+        return 8 * len(self.number) + 8192
+
+    def _answer(self, nodes: frozenset[str] | None) -> None:
+        """Let the engine look again at the devices of nodes that changed."""
+        if self._selectors is not None and (nodes is None or nodes):
+            for expression in self._reading.selectors:
+                rows = (
+                    None if nodes is None else [row for node in nodes for row in self._facts.get(node).rows]
+                )
+                self._selectors.refresh(expression, rows)
+
+    def assign(self, node: str) -> int:
+        """The number of the class that the node is in now."""
+        facts = self._facts.get(node)
+        if node not in self._static:
+            self._static[node] = self._find_static(facts)
+        static = self._static[node]
+        if static is None or any(map(self._inventory.keeps_consumption, facts.pools)):
+            return next(self._next)
+        mask = facts.in_use(self._inventory.usage.holders)
+        if mask is None:
+            return next(self._next)
+        key = (static, mask)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = next(self._next)
+        return number
+
+    def _find_static(self, facts: NodeFacts) -> int | None:
+        """What the node is like apart from use, as a number; ``None`` for a node to be judged by itself."""
+        if facts.alike is None or not self._reading.comparable or self._selectors is None:
+            return None
+        if self._selectors.broken(facts.rows):
+            return None
+        parts: list[object] = [facts.alike]
+        for expression in self._reading.selectors:
+            answers = self._selectors.answers(expression)
+            parts.append(bytes(answers[row] for row in facts.rows))
+        parts += [codes_of(column, facts.rows, facts.span).tobytes() for column in self._reading.exact]
+        parts += [pattern_of(columns, facts.rows, facts.span) for columns in self._reading.grouped]
+        return self._static_ids.setdefault(tuple(parts), next(self._next))

@@ -6,7 +6,7 @@ stay whole, and broken nodes are filled first), fewest GPUs left free, name. Not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
@@ -15,7 +15,6 @@ from baro.allocator import (
     WORK_LIMIT,
     Features,
     NodeDecision,
-    Outcome,
     Policy,
     Score,
     SelectorEngine,
@@ -28,19 +27,17 @@ from baro.inventory import DeviceKey, Inventory, Snapshot
 from baro.model.kinds.core import Pod
 from baro.model.kinds.resource import AllocationResult, ResourceClaim
 from baro.model.names import TOPOLOGY_ANNOTATION
-from baro.placement.classes import NodeClasses
-from baro.placement.nodes import why_excluded
-from baro.placement.reasons import reasons_for
-
-_BAND = 0.93
-"""Nodes within 7 % of the fastest count as equally fast."""
+from baro.placement.board import Board, Decisions, Group, leading
+from baro.placement.placer import Names, Placer
+from baro.placement.reasons import nowhere, won
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
     """Where the claims go. ``allocations`` has one result per claim, in order.
 
     ``per_node`` has every node that was asked, in order of name. A node that was judged together with an
-    identical one carries its score but no allocations. ``reasons[0]`` is the answer in one line.
+    identical one carries its score but no allocations; it is put together when first read. ``reasons[0]`` is
+    the answer in one line.
     """
 
     fits: bool
@@ -48,11 +45,12 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     allocations: tuple[AllocationResult, ...] = ()
     score: Score | None = None
     reasons: tuple[str, ...] = ()
-    per_node: tuple[NodeDecision, ...] = ()
+    per_node: Sequence[NodeDecision] = ()
     excluded: tuple[tuple[str, str], ...] = ()
     """(node, why) of nodes that were not asked."""
     evaluations: int = 0
-    """How many nodes were really evaluated; the others were identical to one of those."""
+    """How many nodes were really evaluated; the others were identical to one of those, or to one that was
+    evaluated for an earlier question about the same inventory."""
     error: str | None = None
     """Upstream's error when nothing fits because claims, classes or devices cannot be judged."""
 
@@ -71,6 +69,7 @@ def place(  # noqa: PLR0913
     claims: Sequence[ResourceClaim],
     *,
     nodes: Iterable[str] | None = None,
+    without: Collection[str] = (),
     policy: Policy | str = Policy.TOPOLOGY,
     features: Features = DEFAULT_1_37,
     selectors: SelectorEngine | None = None,
@@ -79,49 +78,57 @@ def place(  # noqa: PLR0913
 ) -> Placement:
     """The best node and devices for unallocated claims that belong together (the claims of one pod).
 
-    ``nodes`` restricts the choice. With ``pod`` its tolerations, node selector and affinity count, and its
-    annotation ``baro.dev/topology`` for claims without one. Claims
-    that are allocated count as in use if they are part of the cluster.
+    An ``Inventory`` remembers what was found out: asked again, only nodes that changed since, and only kinds
+    of nodes that were not met before, cost anything. Claims of equal spec share that, whatever their names.
+
+    ``nodes`` restricts the choice; ``without`` takes nodes out of it, which in a large cluster costs less
+    than naming all others. With ``pod`` its tolerations, node selector and affinity count, and its annotation
+    ``baro.dev/topology`` for claims without one. Claims that are allocated count as in use if they are part
+    of the cluster.
     """
     inventory = cluster if isinstance(cluster, Inventory) else Inventory(cluster)
     policy = Policy(policy)
-    plan = compile_plan(_with_wish(claims, pod), inventory.classes, features)
-    engine = selectors or cel_engine(inventory)
-    names = sorted(nodes) if nodes is not None else list(inventory.node_names())
-    excluded = [(name, why) for name in names if (why := why_excluded(inventory, name, pod)) is not None]
-    out = {name for name, _ in excluded}
-
-    def evaluate(node: str) -> NodeDecision:
-        return allocate(
-            inventory, node, plan, policy=policy, features=features, selectors=engine, work_limit=work_limit
-        )
-
-    classes = NodeClasses(inventory, plan, engine)
-    decisions, evaluations = _by_class([name for name in names if name not in out], classes, evaluate)
-    winner = best(decisions, policy)
-    if winner is not None and not winner.allocations and claims:
-        full = evaluate(winner.node)
-        evaluations += 1
-        decisions[decisions.index(winner)] = winner = full
+    claims = _with_wish(claims, pod)
+    placer = Placer.of(inventory, selectors)
+    case = placer.case(claims, policy, features, work_limit)
+    selection, candidates = placer.select(case, pod, nodes, without)
+    evaluations = placer.judge(case, selection)
+    board = Board(case, selection)
+    best_node = board.winner()
+    names = Names(claims)
+    winner: NodeDecision | None = None
+    if best_node is not None:
+        node, number = best_node
+        winner = placer.answer(case, number, node)
+        if winner is None:
+            winner = placer.evaluate(case, number, node)
+            evaluations += 1
+    per_node = Decisions(inventory, case, selection, winner, names)
+    if candidates is not None:
+        candidates.settle_before_change(per_node)
+    groups = board.groups() if winner is None else []
     return Placement(
         fits=winner is not None,
         node=winner.node if winner else None,
         allocations=winner.allocations if winner else (),
         score=winner.score if winner else None,
-        reasons=reasons_for(winner, decisions, excluded),
-        per_node=tuple(decisions),
-        excluded=tuple(excluded),
+        reasons=won(winner, board.tally(), selection.excluded)
+        if winner
+        else nowhere(groups, selection.excluded, names),
+        per_node=per_node,
+        excluded=selection.excluded,
         evaluations=evaluations,
-        error=None if winner else _error(decisions),
+        error=None if winner else _error(groups, names),
     )
 
 
-def _error(decisions: Sequence[NodeDecision]) -> str | None:
+def _error(groups: Sequence[Group], names: Names) -> str | None:
     """The error that concerns the claims as such, or the first one when every node has its own."""
+    decisions = [group.decision for group in groups]
     fatal = next((d.error for d in decisions if d.error and not d.on_node), None)
     if fatal is None and decisions and all(d.error for d in decisions):
-        return decisions[0].error
-    return fatal
+        fatal = decisions[0].error
+    return None if fatal is None else names.text(fatal)
 
 
 def _with_wish(claims: Sequence[ResourceClaim], pod: Pod | None) -> Sequence[ResourceClaim]:
@@ -140,41 +147,10 @@ def _with_wish(claims: Sequence[ResourceClaim], pod: Pod | None) -> Sequence[Res
     ]
 
 
-def _by_class(
-    names: Sequence[str], classes: NodeClasses, evaluate: Callable[[str], NodeDecision]
-) -> tuple[list[NodeDecision], int]:
-    """A decision per node, evaluating one node of each class; and how many that were."""
-    known: dict[object, NodeDecision] = {}
-    decisions: list[NodeDecision] = []
-    evaluations = 0
-    for name in names:
-        key = classes.key(name)
-        twin = known.get(key) if key is not None else None
-        if twin is not None:
-            decisions.append(_copy(twin, name))
-            continue
-        decision = evaluate(name)
-        evaluations += 1
-        decisions.append(decision)
-        # An error may name a device, so each node has its own.
-        if key is not None and decision.outcome is not Outcome.ERROR:
-            known[key] = decision
-    return decisions, evaluations
-
-
 def best(decisions: Sequence[NodeDecision], policy: Policy) -> NodeDecision | None:
     """The winner among the nodes that fit, or ``None``."""
-    fitting = [decision for decision in decisions if decision.fits]
-    if not fitting:
-        return None
-    if policy is Policy.FIRST_FIT:
-        return min(fitting, key=lambda decision: decision.node)
-    scores = {decision.node: decision.score or Score() for decision in fitting}
-    preferred = min(score.preference for score in scores.values())
-    left = [d for d in fitting if scores[d.node].preference == preferred]
-    top = max(scores[d.node].rank for d in left)
-    left = [d for d in left if scores[d.node].rank >= top * _BAND]
-    return min(left, key=lambda d: (_loss(scores[d.node]), scores[d.node].free_after, d.node))
+    leaders = leading([decision for decision in decisions if decision.fits], policy)
+    return min(leaders, key=lambda decision: decision.node, default=None)
 
 
 def first_fit(
@@ -210,13 +186,3 @@ def first_fit(
             )
         )
     return tuple(found)
-
-
-def _copy(twin: NodeDecision, node: str) -> NodeDecision:
-    reasons = () if twin.fits else twin.reasons
-    return msgspec.structs.replace(twin, node=node, allocations=(), work=0, reasons=reasons)
-
-
-def _loss(score: Score) -> tuple[int, ...]:
-    lost = dict(score.loss)
-    return tuple(lost.get(size, 0) for size in (16, 8, 4, 2))
