@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from baro.agent.discovery import discover
 from baro.agent.publisher import Published, Publisher
 from baro.agent.service import Agent, Settings, remembered
 from baro.model.errors import BaroError, UnreachableError
+from baro.model.kinds.resource import ResourceSlice
 from baro.topology.machine import Machine
 from baro.topology.profiles import load_profile
 from tests.support.agent import MemoryApi, discovered, simulated
@@ -23,6 +25,12 @@ def devices(api: MemoryApi) -> dict[str, list[str]]:
         for item in api.slices.values()
         for device in item.spec.devices
     }
+
+
+def without_taints(item: ResourceSlice) -> ResourceSlice:
+    """What a server without device taints keeps of a slice."""
+    bare = tuple(msgspec.structs.replace(device, taints=()) for device in item.spec.devices)
+    return msgspec.structs.replace(item, spec=msgspec.structs.replace(item.spec, devices=bare))
 
 
 def test_a_gpu_that_gets_lost_stays_published_with_a_taint(tmp_path: Path) -> None:
@@ -38,6 +46,22 @@ def test_a_gpu_that_gets_lost_stays_published_with_a_taint(tmp_path: Path) -> No
     assert agent.round()[1].writes == 0
     agent.round()
     assert not any(devices(api).values())
+
+
+def test_a_lost_gpu_is_not_published_where_the_server_drops_taints(tmp_path: Path) -> None:
+    healthy = discovered("h200-nvl-8", tmp_path / "before")
+    broken = discovered("h200-nvl-8", tmp_path / "after", lost={5})
+    readings = iter([healthy, broken, broken, healthy])
+    api = MemoryApi()
+    api.store = without_taints
+    agent = Agent(lambda: next(readings), Publisher(api), Settings(node="node-a"))
+    agent.round()
+    agent.round()
+    assert "gpu-5" not in devices(api)
+    assert len(devices(api)) == 7
+    assert agent.round()[1].writes == 0
+    agent.round()
+    assert len(devices(api)) == 8
 
 
 def test_a_lost_gpu_leaves_its_island_and_keeps_its_name(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.support import apiserver as support
 from tests.support.apiserver import CLAIMS, MAPS, NAMESPACES, PODS, Api
 

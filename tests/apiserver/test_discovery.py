@@ -6,10 +6,10 @@ from typing import Any
 
 import jsonschema
 import pytest
-from tests.support.apiserver import CLAIMS, Api, claim
 
 from baro.apiserver.catalogue import Catalogue
 from baro.apiserver.openapi import STRATEGIC_PATCH
+from tests.support.apiserver import CLAIMS, Api, claim
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 

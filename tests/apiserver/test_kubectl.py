@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.support import apiserver as support
-from tests.support.apiserver import Kubectl
 
 from baro.apiserver import create_app, run_in_thread
 from baro.apiserver.registry import WriteOptions
 from baro.apiserver.serve import RunningServer
+from tests.support import apiserver as support
+from tests.support.apiserver import Kubectl
 
 
 @pytest.fixture(scope="module")
@@ -281,3 +281,59 @@ def test_bulk_deletion_by_label(kubectl: Kubectl) -> None:
     kubectl("delete", "configmaps", "-l", "keep!=True")
     assert kubectl("get", "configmaps", "-o", "name") == "configmap/m2\n"
     assert kubectl("delete", "configmaps", "--all").startswith('configmap "m2" deleted')
+
+
+def test_create_by_name_sends_protobuf(kubectl: Kubectl) -> None:
+    assert kubectl("create", "namespace", "demo") == "namespace/demo created\n"
+    assert kubectl("create", "configmap", "cm", "--from-literal=a=b") == "configmap/cm created\n"
+    assert kubectl("create", "secret", "generic", "s", "--from-literal=a=b") == "secret/s created\n"
+    assert kubectl("get", "secret", "s", "-o", "jsonpath={.data.a}") == "Yg=="
+    assert kubectl("create", "serviceaccount", "sa") == "serviceaccount/sa created\n"
+    assert kubectl("get", "configmap", "cm", "-o", "jsonpath={.data}") == '{"a":"b"}'
+    assert kubectl.run("create", "namespace", "demo")[2] == (
+        'Error from server (AlreadyExists): namespaces "demo" already exists\n'
+    )
+
+
+def test_everything_may_be_done_and_nobody_is_asked_who_they_are(kubectl: Kubectl) -> None:
+    assert kubectl("auth", "can-i", "delete", "nodes").splitlines()[-1].startswith("yes")
+    assert "*.*" in kubectl("auth", "can-i", "--list")
+    assert "system:anonymous" in kubectl("auth", "whoami")
+
+
+def test_server_side_apply_with_conflicts_diff_and_hidden_ownership(kubectl: Kubectl) -> None:
+    wanted = support.config_map(data={"a": "1", "b": "2"})
+    apply = ("apply", "--server-side", "-f", "-")
+    assert kubectl(*apply, stdin=wanted) == "configmap/m1 serverside-applied\n"
+    kubectl("patch", "configmap", "m1", "--type=merge", "-p", '{"data": {"a": "9"}}')
+    code, _, err = kubectl.run(*apply, stdin=wanted)
+    assert code == 1
+    assert err.startswith(
+        'error: Apply failed with 1 conflict: conflict with "kubectl-patch" using v1: .data.a\n'
+    )
+    assert kubectl.run("diff", "--server-side", "--force-conflicts", "-f", "-", stdin=wanted)[0] == 1
+    kubectl(*apply, "--force-conflicts", stdin=wanted)
+    assert kubectl("diff", "--server-side", "-f", "-", stdin=wanted) == ""
+    assert "managedFields" not in kubectl("get", "configmap", "m1", "-o", "yaml")
+    assert "managedFields" in kubectl("get", "configmap", "m1", "-o", "yaml", "--show-managed-fields")
+
+
+def test_server_side_apply_takes_over_from_client_side_apply(kubectl: Kubectl) -> None:
+    kubectl("apply", "-f", "-", stdin=support.config_map(data={"a": "1"}))
+    kubectl("apply", "--server-side", "-f", "-", stdin=support.config_map(data={"a": "2"}))
+    managers = kubectl("get", "configmap", "m1", "--show-managed-fields", "-o",
+                       "jsonpath={.metadata.managedFields[*].manager}")  # fmt: skip
+    assert sorted(managers.split()) == ["kubectl", "kubectl-last-applied"]
+
+
+def test_a_custom_kind_from_its_definition_to_its_end(kubectl: Kubectl) -> None:
+    columns = [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}]
+    crd = support.definition(additionalPrinterColumns=columns)
+    kubectl("apply", "-f", "-", stdin=crd)
+    kubectl("wait", "--for=condition=established", "crd/widgets.example.com", "--timeout=30s")
+    assert kubectl("apply", "-f", "-", stdin=support.widget(size=3)) == "widget.example.com/w1 created\n"
+    assert table(kubectl("get", "wd")) == [["NAME", "SIZE"], ["w1", "3"]]
+    assert "size\t<integer>" in kubectl("explain", "widgets.spec")
+    assert kubectl("apply", "-f", "-", stdin=support.widget(size=4)) == "widget.example.com/w1 configured\n"
+    kubectl("delete", "crd", "widgets.example.com")
+    assert kubectl.run("get", "widgets")[0] == 1

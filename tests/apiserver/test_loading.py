@@ -11,12 +11,12 @@ from pathlib import Path
 import httpx2
 import pytest
 import yaml
-from tests.support import apiserver as support
-from tests.support import shared
-from tests.support.apiserver import CLAIMS, PODS, Api
 
 from baro.apiserver.loading import load_files
 from baro.model.errors import InputError
+from tests.support import apiserver as support
+from tests.support import shared
+from tests.support.apiserver import CLAIMS, PODS, Api
 
 
 def dump(path: Path, *objects: support.Body) -> Path:

@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tests.support import apiserver as support
 from tests.support.apiserver import CLAIMS, MAPS, MERGE, NAMESPACES, NODES, PODS, SLICES, STRATEGIC, Api
 

@@ -9,12 +9,12 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support import apiserver as support
-from tests.support.apiserver import CLAIMS, MAPS, NODES, PODS, SLICES, Api
 
 from baro.apiserver.storage import MemoryStore
 from baro.apiserver.tables import cells as printed
 from baro.apiserver.tables import human_duration, since
+from tests.support import apiserver as support
+from tests.support.apiserver import CLAIMS, MAPS, NODES, PODS, SLICES, Api
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 

@@ -8,11 +8,11 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support import apiserver as support
-from tests.support.apiserver import CLAIMS, MAPS, PODS, Api
 
 from baro.apiserver.handling import Answer, Handler, Watch
 from baro.apiserver.requests import Request
+from tests.support import apiserver as support
+from tests.support.apiserver import CLAIMS, MAPS, PODS, Api
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def api() -> Api:
         f"{PODS}/p1/status/more",
         f"{MAPS}/m1/status",
         "/openapi/v3/apis/apps/v1",
-        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+        "/apis/authorization.k8s.io/v1/nodeaccessreviews",
         "/metrics",
         "//",
     ],

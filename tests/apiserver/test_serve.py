@@ -12,8 +12,6 @@ import httpx2
 import pytest
 import yaml
 from starlette.testclient import TestClient
-from tests.support import apiserver as support
-from tests.support.apiserver import MAPS
 
 from baro.apiserver import create_app, run_in_thread
 from baro.apiserver.handling import Handler
@@ -21,6 +19,8 @@ from baro.apiserver.requests import Request
 from baro.apiserver.serve import RunningServer, _listen, write_kubeconfig
 from baro.apiserver.serving import BODY_LIMIT
 from baro.model.errors import InputError
+from tests.support import apiserver as support
+from tests.support.apiserver import MAPS
 
 
 @pytest.fixture(scope="module")

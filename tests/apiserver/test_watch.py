@@ -9,13 +9,13 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.support import apiserver as support
-from tests.support.apiserver import MAPS, PODS, Api
 
 from baro.apiserver import create_app, run_in_thread
 from baro.apiserver.serve import RunningServer
 from baro.apiserver.storage import MemoryStore
 from baro.apiserver.watching import WatchState
+from tests.support import apiserver as support
+from tests.support.apiserver import MAPS, PODS, Api
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 

@@ -198,3 +198,32 @@ class Kubectl:
             text=True,
             env=self._env,
         )
+
+
+def definition(schema: Body | None = None, *, scope: str = "Namespaced", **version: Any) -> Body:
+    """A CustomResourceDefinition of widgets.example.com; ``schema`` is the type of their ``spec``."""
+    properties = {"spec": schema or {"type": "object", "properties": {"size": {"type": "integer"}}}}
+    properties["status"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": properties}},
+        **version,
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": scope,
+            "names": {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"]},
+            "versions": [served],
+        },
+    }
+
+
+def widget(name: str = "w1", **spec: Any) -> Body:
+    return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": spec}

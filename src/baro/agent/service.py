@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from baro.agent.publisher import Published, Publisher
-from baro.agent.slices import desired_slices, lost_taints, node_topology
+from baro.agent.publisher import DroppedFieldsError, Published, Publisher
+from baro.agent.slices import Taints, desired_slices, lost_taints, node_topology
 from baro.model.errors import BaroError
 from baro.model.names import DRIVER
 from baro.topology.machine import Gpu, Machine
@@ -44,11 +44,26 @@ class Agent:
         self._settings = settings
         self._node_uid = node_uid
         self._last: Machine | None = None
+        self._taints_kept = True
+        """False once the server has dropped a taint: then tainted devices are not published at all."""
 
     def round(self) -> tuple[Machine, Published]:
         """One discovery and its publication. Raises what NVML and the API raise."""
         machine = remembered(self._last, self._read())
         self._last = machine
+        taints = lost_taints(machine, self._settings.driver)
+        if not self._taints_kept:
+            return machine, self._publish(_without(machine, taints), {})
+        try:
+            return machine, self._publish(machine, taints)
+        except DroppedFieldsError as error:
+            if not any(field.endswith(".taints") for field in error.fields):
+                raise
+            # A server without device taints (before 1.36 by default) would hand a lost GPU out.
+            self._taints_kept = False
+            return machine, self._publish(_without(machine, taints), {})
+
+    def _publish(self, machine: Machine, taints: Taints) -> Published:
         s = self._settings
         uid = self._node_uid()
         slices = desired_slices(
@@ -57,10 +72,10 @@ class Agent:
             driver=s.driver,
             pool=s.pool,
             compat=s.compat,
-            taints=lost_taints(machine, s.driver),
+            taints=taints,
             node_uid=uid,
         )
-        return machine, self._publisher.publish(slices, node_topology(machine, s.node, s.driver, s.pool, uid))
+        return self._publisher.publish(slices, node_topology(machine, s.node, s.driver, s.pool, uid))
 
     def run(
         self,
@@ -76,6 +91,12 @@ class Agent:
             except BaroError as error:
                 on_error(error)
             stop.wait(interval_s)
+
+
+def _without(machine: Machine, taints: Taints) -> Machine:
+    """The machine without the GPUs whose devices would carry a taint."""
+    healthy = tuple(gpu for gpu in machine.gpus if gpu.index not in taints)
+    return msgspec.structs.replace(machine, gpus=healthy)
 
 
 def remembered(before: Machine | None, now: Machine) -> Machine:

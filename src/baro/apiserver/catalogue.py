@@ -7,19 +7,24 @@ resource, the subresources that are really served, and the verbs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from baro.apiserver.customs import DEFINITION_KIND, DEFINITION_SCHEMA, Version, versions_of
+from baro.apiserver.ownership import BuiltinShape, SchemaShape, Shape
 from baro.apiserver.status import Resource
 from baro.apiserver.storage import ResourceKey
-from baro.model.schema import Kind, ObjectType, kinds, resolve
+from baro.model.schema import Kind, ObjectType, TypeRef, kinds, resolve
 
 SERVED_SUBRESOURCES: Final = frozenset({"status", "binding", "finalize"})
 """The others that the schema knows (log, eviction, scale …) need a node or a controller and answer 404."""
 
 NOT_STORED: Final = frozenset({("", "bindings")})
 """Kinds that are only the body of a subresource request."""
+
+_ALSO_SERVED: Final = frozenset({("resource.k8s.io/v1beta2", "DeviceTaintRule")})
+"""Old versions that the catalogue of kinds has for readers only, and a real server serves with its betas."""
 
 _STORED_ELSEWHERE: Final = {ResourceKey("events.k8s.io", "events"): ResourceKey("", "events")}
 """One store for both APIs of events, as in the real server."""
@@ -28,12 +33,16 @@ VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", 
 
 
 class Served(msgspec.Struct, frozen=True):
-    """One resource in one version: ``kind`` as clients see it, ``stored`` as the store keeps it."""
+    """One resource in one version: ``kind`` as clients see it, ``stored`` as the store keeps it.
+
+    ``custom`` is set for kinds whose schema stands in a definition (and for definitions themselves).
+    """
 
     kind: Kind
     stored: Kind
     key: ResourceKey
     subresources: tuple[str, ...]
+    custom: Version | None = None
 
     @property
     def resource(self) -> Resource:
@@ -45,15 +54,27 @@ class Served(msgspec.Struct, frozen=True):
         return resolve(self.kind.type)
 
     @property
+    def merging(self) -> Shape:
+        """How the parts of an object merge in server-side apply."""
+        if self.custom is not None:
+            return SchemaShape(self.custom.schema, root=True)
+        return BuiltinShape(TypeRef("object", self.kind.kind, self.kind.type))
+
+    @property
     def builtin(self) -> bool:
         """Whether Kubernetes compiles the kind in (strategic merge patches are for those only)."""
         group = self.kind.group
-        return "." not in group or group.endswith(".k8s.io")
+        return self.custom is None and ("." not in group or group.endswith(".k8s.io"))
 
     @property
     def converted(self) -> bool:
         """Whether clients of this version see another form than the stored one."""
         return self.kind.api_version != self.stored.api_version
+
+    @property
+    def verbatim(self) -> bool:
+        """Whether the stored bytes are what clients get; custom kinds may change their stored version."""
+        return self.custom is None and not self.converted
 
 
 def _binding() -> Served:
@@ -65,24 +86,77 @@ BINDING: Final = _binding()
 """What ``POST pods/NAME/binding`` takes; it is checked like any kind and never stored."""
 
 
+DEFINITIONS: Final = ResourceKey(DEFINITION_KIND.group, DEFINITION_KIND.plural)
+_DEFINITION: Final = Served(
+    DEFINITION_KIND,
+    DEFINITION_KIND,
+    DEFINITIONS,
+    ("status",),
+    Version(DEFINITION_KIND, DEFINITION_SCHEMA, True, (".metadata.creationTimestamp",)),
+)
+
+
 class Catalogue:
-    """The served resources, found by URL or by stored resource. Iteration gives preferred versions first."""
+    """The served resources, found by URL or by stored resource. Iteration gives preferred versions first.
+
+    Definitions come and go; a kind that is compiled in stays as it is, whatever a definition says of it.
+    """
 
     def __init__(self, known: Iterable[Kind] | None = None) -> None:
-        served = [kind for kind in (kinds() if known is None else known) if kind.served]
+        every = kinds() if known is None else known
+        served = [kind for kind in every if kind.served or (kind.api_version, kind.kind) in _ALSO_SERVED]
         stored: dict[ResourceKey, Kind] = {}
         for kind in served:
             stored.setdefault(ResourceKey(kind.group, kind.plural), kind)
-        self._served: list[Served] = []
+        self._compiled: list[Served] = []
+        self._defined: dict[str, tuple[Served, ...]] = {}
         for kind in served:
             if (kind.group, kind.plural) in NOT_STORED:
                 continue
             own = ResourceKey(kind.group, kind.plural)
             key = _STORED_ELSEWHERE.get(own, own)
             subresources = tuple(name for name in kind.subresources if name in SERVED_SUBRESOURCES)
-            self._served.append(Served(kind, stored.get(key, kind), key, subresources))
+            self._compiled.append(Served(kind, stored.get(key, kind), key, subresources))
+        self._compiled.append(_DEFINITION)
+        self._rebuild()
+
+    def _rebuild(self) -> None:
+        defined = [served for group in self._defined.values() for served in group]
+        self._served: list[Served] = [*self._compiled, *defined]
         self._by_url = {(s.kind.group, s.kind.version, s.kind.plural): s for s in self._served}
         self._by_key = {s.key: s for s in self._served if not s.converted}
+
+    def define(self, definition: dict[str, Any]) -> None:
+        """Serves what a valid, established definition describes, in place of what it described before."""
+        versions = versions_of(definition)
+        found: list[Served] = []
+        for version in versions:
+            kind, stored = version.kind, versions[0].kind
+            key = ResourceKey(kind.group, kind.plural)
+            if not any(served.key == key for served in self._compiled):
+                found.append(Served(kind, stored, key, kind.subresources, version))
+        self._defined[str(definition["metadata"]["name"])] = tuple(found)
+        self._rebuild()
+
+    def undefine(self, name: str) -> None:
+        """Stops serving what the definition ``name`` described."""
+        if self._defined.pop(name, None) is not None:
+            self._rebuild()
+
+    def is_defined(self, name: str) -> bool:
+        """Whether the definition ``name`` is what a resource is served from (and not compiled in)."""
+        return bool(self._defined.get(name))
+
+    def taken(self, definition: dict[str, Any]) -> str:
+        """The kind of a definition, when another resource of its group has it already; else ``""``."""
+        spec = definition["spec"]
+        kind = str(spec["names"]["kind"])
+        others = (
+            served
+            for served in self._served
+            if served.kind.group == spec["group"] and served.kind.plural != spec["names"]["plural"]
+        )
+        return kind if any(served.kind.kind == kind for served in others) else ""
 
     def __iter__(self) -> Iterator[Served]:
         return iter(self._served)

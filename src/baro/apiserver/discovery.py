@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from baro.apiserver import reviews
 from baro.apiserver.catalogue import VERBS, Catalogue, Served
 
 Body = dict[str, Any]
@@ -35,10 +36,15 @@ def version() -> Body:
     }
 
 
+def group_versions(catalogue: Catalogue) -> tuple[tuple[str, str], ...]:
+    """(group, version) pairs of stored kinds and of reviews, preferred versions before others."""
+    return (*catalogue.group_versions(), *reviews.group_versions())
+
+
 def aggregated(catalogue: Catalogue, *, core: bool) -> Body:
     """``APIGroupDiscoveryList`` of ``/api`` (``core``) or ``/apis``."""
     groups: dict[str, list[str]] = {}
-    for group, api in catalogue.group_versions():
+    for group, api in group_versions(catalogue):
         if (group == "") == core:
             groups.setdefault(group, []).append(api)
     items = [
@@ -47,7 +53,10 @@ def aggregated(catalogue: Catalogue, *, core: bool) -> Body:
             "versions": [
                 {
                     "version": api,
-                    "resources": [_discovered(served) for served in catalogue.of_version(group, api)],
+                    "resources": [
+                        *(_discovered(served) for served in catalogue.of_version(group, api)),
+                        *(_discovered_review(review) for review in reviews.of_version(group, api)),
+                    ],
                     "freshness": "Current",
                 }
                 for api in versions
@@ -92,6 +101,16 @@ def _discovered(served: Served) -> Body:
     return found
 
 
+def _discovered_review(review: reviews.Review) -> Body:
+    return {
+        "resource": review.plural,
+        "responseKind": {"group": review.group, "version": review.version, "kind": review.kind},
+        "scope": "Namespaced" if review.namespaced else "Cluster",
+        "singularResource": review.kind.lower(),
+        "verbs": ["create"],
+    }
+
+
 def api_versions(address: str) -> Body:
     """Legacy ``/api``."""
     return {
@@ -103,7 +122,7 @@ def api_versions(address: str) -> Body:
 
 def group_list(catalogue: Catalogue) -> Body:
     """Legacy ``/apis``."""
-    names = dict.fromkeys(group for group, _ in catalogue.group_versions() if group)
+    names = dict.fromkeys(group for group, _ in group_versions(catalogue) if group)
     groups = [api_group(catalogue, name) for name in names]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
@@ -112,7 +131,7 @@ def api_group(catalogue: Catalogue, name: str) -> Body | None:
     """Legacy ``/apis/GROUP``; None for a group that is not served."""
     versions = [
         {"groupVersion": f"{group}/{api}", "version": api}
-        for group, api in catalogue.group_versions()
+        for group, api in group_versions(catalogue)
         if group == name
     ]
     if not versions or not name:
@@ -153,6 +172,16 @@ def resource_list(catalogue: Catalogue, group: str, api: str) -> Body | None:
             }
             for name in served.subresources
         ]
+    resources += [
+        {
+            "name": review.plural,
+            "singularName": review.kind.lower(),
+            "namespaced": review.namespaced,
+            "kind": review.kind,
+            "verbs": ["create"],
+        }
+        for review in reviews.of_version(group, api)
+    ]
     if not resources:
         return None
     group_version = f"{group}/{api}" if group else api

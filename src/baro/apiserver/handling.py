@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from baro.apiserver import discovery, openapi, openapi2
+from baro.apiserver import discovery, openapi, openapi2, reviews
 from baro.apiserver.catalogue import Served
-from baro.apiserver.negotiation import JSON, Wanted, choose, decode, decode_json, encode, media_type
-from baro.apiserver.patching import apply_json_patch, apply_merge_patch, apply_strategic_patch
-from baro.apiserver.registry import Page, Registry, Window
+from baro.apiserver.negotiation import JSON, YAML, Wanted, choose, decode, decode_json, encode, media_type
+from baro.apiserver.patching import Patch, apply_json_patch, apply_merge_patch, apply_strategic_patch, go_map
+from baro.apiserver.registry import Page, Registry, Window, WriteOptions
 from baro.apiserver.registry.naming import Clock, utc_now
 from baro.apiserver.registry.strategy import NAMESPACES
 from baro.apiserver.registry.versions import from_stored
 from baro.apiserver.requests import (
+    APPLY_PATCH,
     Request,
     Target,
     Verb,
@@ -100,6 +102,9 @@ class Handler:
             if openapi2.wants_protobuf(request.headers.get("accept", "")):
                 return Answer(200, openapi2.protobuf(self.catalogue), openapi2.MEDIA)
             return Answer(200, encode(openapi2.document(self.catalogue), JSON))
+        review = reviews.find_review(path)
+        if review is not None:
+            return self._review(review, request)
         found = self._document(path, request)
         if found is None:
             return None
@@ -110,6 +115,14 @@ class Handler:
         else:
             wanted = Wanted(wanted.media)
         return Answer(200, encode(found, wanted.media), wanted.content_type)
+
+    @staticmethod
+    def _review(review: reviews.Review, request: Request) -> Answer:
+        if request.method != "POST":
+            raise method_not_allowed(None, request.method)
+        wanted = choose(request.headers.get("accept", ""))
+        body = decode(request.body, request.headers.get("content-type", ""), review.kind)
+        return Answer(201, encode(reviews.answer(review, body), wanted.media), wanted.media)
 
     def _document(self, path: str, request: Request) -> Body | None:
         match path.strip("/").split("/"):
@@ -154,7 +167,7 @@ class Handler:
     # --- resources ----------------------------------------------------------------------------------------
 
     def _resource(self, request: Request) -> Answer | Watch:
-        target = find_target(request.path, self.catalogue)
+        target = find_target(request.path, self.catalogue, request.method)
         verb = find_verb(request, target)
         if verb is None:
             raise method_not_allowed(None, request.method)
@@ -221,7 +234,7 @@ class Handler:
         if target.name:
             raise method_not_allowed(target.served.resource, "create")
         wanted = choose(request.headers.get("accept", ""))
-        options = write_options(request.query)
+        options = write_options(request)
         body = self._body(request, target.served)
         created = self.registry.create(target.served, target.place, body, options)
         answer = self._one(target.served, created, wanted, request, status=201)
@@ -229,14 +242,14 @@ class Handler:
 
     def _bind(self, request: Request, target: Target) -> Answer:
         body = self._body(request, target.served)
-        options = write_options(request.query)
+        options = write_options(request)
         self.registry.bind(target.place, target.name, body, dry_run=options.dry_run)
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
         return Answer(201, encode(status, JSON))
 
     def _update(self, request: Request, target: Target) -> Answer:
         wanted = choose(request.headers.get("accept", ""))
-        options = write_options(request.query, "UpdateOptions")
+        options = write_options(request, "UpdateOptions")
         body = self._body(request, target.served)
         key = (target.place, target.name)
         updated, created = self.registry.update(target.served, key, body, options, target.subresource)
@@ -245,31 +258,41 @@ class Handler:
 
     def _patch(self, request: Request, target: Target) -> Answer:
         wanted = choose(request.headers.get("accept", ""))
-        options = write_options(request.query, "PatchOptions")
-        apply = self._patcher(request, target.served)
-        text = request.body.decode("utf-8", errors="replace")
+        options = write_options(request, "PatchOptions")
+        if media_type(request.headers.get("content-type", "")) == APPLY_PATCH:
+            return self._apply(request, target, options, wanted)
+        patch = self._patcher(request, target.served)
         key = (target.place, target.name)
-        patched = self.registry.patch(target.served, key, apply, text, options, target.subresource)
+        patched = self.registry.patch(target.served, key, patch, options, target.subresource)
         answer = self._one(target.served, patched, wanted, request)
         return msgspec.structs.replace(answer, headers=headers(options.warnings))
 
+    def _apply(self, request: Request, target: Target, options: WriteOptions, wanted: Wanted) -> Answer:
+        config = decode(request.body, YAML, target.served.kind.kind)
+        key = (target.place, target.name)
+        applied, created = self.registry.apply(target.served, key, config, options, target.subresource)
+        answer = self._one(target.served, applied, wanted, request, status=201 if created else 200)
+        return msgspec.structs.replace(answer, headers=headers(options.warnings))
+
     @staticmethod
-    def _patcher(request: Request, served: Served) -> Callable[[Body], Any]:
-        """Raises 415 for kinds of patch that the resource does not take, server-side apply among them."""
+    def _patcher(request: Request, served: Served) -> Patch:
+        """Raises 415 for kinds of patch that the resource does not take."""
         media = media_type(request.headers.get("content-type", ""))
-        accepted = [JSON_PATCH, MERGE_PATCH, *([openapi.STRATEGIC_PATCH] if served.builtin else [])]
+        strategic = [openapi.STRATEGIC_PATCH] if served.builtin else []
+        accepted = [JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH]
         if media not in accepted:
             raise unsupported_media_type(accepted)
         patch = decode_json(request.body)
         if media == JSON_PATCH:
-            return lambda body: apply_json_patch(body, patch)
+            return Patch(lambda body: apply_json_patch(body, patch))
         if media == MERGE_PATCH:
-            return lambda body: apply_merge_patch(body, patch)
-        return lambda body: apply_strategic_patch(body, patch, served.shape)
+            return Patch(lambda body: apply_merge_patch(body, patch))
+        apply = partial(apply_strategic_patch, patch=patch, shape=served.shape)
+        return Patch(apply, go_map(patch), converted=True)
 
     def _delete(self, request: Request, target: Target) -> Answer:
         wanted = choose(request.headers.get("accept", ""))
-        options = delete_options(request.query, request.body)
+        options = delete_options(request)
         body, gone = self.registry.delete(target.served, target.place, target.name, options)
         if gone and not _shows_deleted(target.served):
             status = success(target.served.resource, target.name, str(body["metadata"].get("uid", "")))
@@ -280,7 +303,7 @@ class Handler:
         wanted = choose(request.headers.get("accept", ""))
         if target.served.key == NAMESPACES:
             raise method_not_allowed(target.served.resource, "deletecollection")
-        options = delete_options(request.query, request.body)
+        options = delete_options(request)
         window = Window(selector=selector(request.query, target.served))
         page = self.registry.list(target.served, target.namespace, window)
         for record in page.records:
@@ -335,7 +358,7 @@ class Handler:
             "apiVersion": served.kind.api_version,
             "metadata": metadata,
         }
-        if not wanted.form and wanted.media == JSON and not served.converted:
+        if not wanted.form and wanted.media == JSON and served.verbatim:
             # The stored bytes are what the client wants: nothing is decoded.
             start = msgspec.json.encode(head)[:-1]
             return start + b',"items":[' + b",".join([record.data for record in page.records]) + b"]}"

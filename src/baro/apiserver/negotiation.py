@@ -1,7 +1,7 @@
 """Media types: which form an answer takes, and what a body may be written in.
 
-JSON and YAML in both directions, Tables and bare metadata as answers. Protobuf is refused with 415 (as a
-body) or passed over (as an answer).
+JSON and YAML in both directions, Tables and bare metadata as answers. Protobuf is read for a few kinds
+(``protobuf``), and passed over as an answer.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Any, Final, Literal
 import msgspec
 import yaml
 
+from baro.apiserver.protobuf import MEDIA as PROTOBUF
+from baro.apiserver.protobuf import ProtobufError, UnknownKindError, decode_protobuf
 from baro.apiserver.status import bad_request, not_acceptable, unsupported_media_type
 from baro.model.decode import BodyError, decode_body
 from baro.model.errors import InputError
@@ -85,6 +87,8 @@ def decode(data: bytes, content_type: str, kind: str) -> Any:
             raise bad_request(str(error)) from None
     if media in (YAML, "application/x-yaml", "text/yaml"):
         return _decode_yaml(data, kind)
+    if media == PROTOBUF:
+        return _decode_protobuf(data, kind)
     raise unsupported_media_type(ACCEPTED)
 
 
@@ -94,6 +98,18 @@ def decode_json(data: bytes) -> Any:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise bad_request(f"error decoding patch: {error}") from None
+
+
+def _decode_protobuf(data: bytes, kind: str) -> Any:
+    try:
+        return decode_protobuf(data)
+    except UnknownKindError:
+        raise unsupported_media_type(ACCEPTED) from None
+    except ProtobufError as error:
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "
+            f"protobuf error: {error}"
+        ) from None
 
 
 def _decode_yaml(data: bytes, kind: str) -> Any:

@@ -8,6 +8,7 @@ that is what the documents hold; they are no full description of the API.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -16,6 +17,8 @@ from baro.apiserver.catalogue import Catalogue, Served
 from baro.model.schema import Field, TypeRef, resolve
 
 Body = dict[str, Any]
+
+_METADATA: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 _SCALARS: Final[dict[str, Body]] = {
     "string": {"type": "string"},
@@ -30,7 +33,11 @@ _SCALARS: Final[dict[str, Body]] = {
     "intOrString": {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"},
     "any": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
 }
-_PATCH_TYPES: Final = ("application/json-patch+json", "application/merge-patch+json")
+_PATCH_TYPES: Final = (
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+)
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 
 
@@ -53,7 +60,11 @@ def document(catalogue: Catalogue, group: str, version: str) -> Body | None:
     schemas: dict[str, Body] = {}
     paths: Body = {}
     for served in resources:
-        _add_schema(schemas, served.kind.type)
+        if served.custom is not None:
+            schemas[served.kind.type] = _custom_schema(served.custom.schema)
+            _add_schema(schemas, _METADATA)
+        else:
+            _add_schema(schemas, served.kind.type)
         schemas[served.kind.type]["x-kubernetes-group-version-kind"] = [_gvk(served)]
         paths.update(_paths(served))
     return {
@@ -62,6 +73,13 @@ def document(catalogue: Catalogue, group: str, version: str) -> Body | None:
         "paths": paths,
         "components": {"schemas": schemas},
     }
+
+
+def _custom_schema(schema: Mapping[str, Any]) -> Body:
+    """A definition's schema with the fields that every object has."""
+    metadata = {"allOf": [{"$ref": f"#/components/schemas/{_METADATA}"}]}
+    every: Body = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": metadata}
+    return {**schema, "properties": {**(schema.get("properties") or {}), **every}}
 
 
 def _add_schema(schemas: dict[str, Body], ref: str) -> None:

@@ -12,11 +12,11 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from baro.apiserver.catalogue import Catalogue, Served
-from baro.apiserver.negotiation import decode_json
+from baro.apiserver.negotiation import decode, media_type
 from baro.apiserver.registry import DeleteOptions, Window, WriteOptions
 from baro.apiserver.registry.fields import check
 from baro.apiserver.selectors import Selector, parse_fields, parse_labels
-from baro.apiserver.status import Cause, bad_request, invalid, no_such_path
+from baro.apiserver.status import Cause, Resource, bad_request, invalid, no_such_path
 from baro.apiserver.validation import FIELD_VALIDATION, FieldValidation
 
 
@@ -51,7 +51,7 @@ class Target(msgspec.Struct, frozen=True):
         return self.namespace or ""
 
 
-def find_target(path: str, catalogue: Catalogue) -> Target:
+def find_target(path: str, catalogue: Catalogue, method: str = "") -> Target:
     """Raises 404 for a path that no served resource has."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) >= 3:
@@ -64,33 +64,61 @@ def find_target(path: str, catalogue: Catalogue) -> Target:
     if rest[0] == "namespaces" and len(rest) >= 3 and rest[2] not in ("status", "finalize"):
         namespace, rest = rest[1], rest[2:]
     served = catalogue.find(group, version, rest[0])
+    asked = " ".join(filter(None, [method.lower(), str(Resource(group, rest[0])), *rest[1:2]]))
     if served is None or len(rest) > 3 or not all(rest):
-        raise no_such_path()
+        raise no_such_path(asked)
     name = rest[1] if len(rest) > 1 else ""
     subresource = rest[2] if len(rest) > 2 else ""
     fits = served.kind.namespaced == (namespace is not None)
     listing_everywhere = served.kind.namespaced and namespace is None and not name
     if not (fits or listing_everywhere) or (subresource and subresource not in served.subresources):
-        raise no_such_path()
+        raise no_such_path(asked)
     return Target(served, namespace if served.kind.namespaced else "", name, subresource)
 
 
 # --- options ---------------------------------------------------------------------------------------------
 
 
-def write_options(query: Mapping[str, str], kind: str = "CreateOptions") -> WriteOptions:
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+_MAX_MANAGER: Final = 128
+
+
+def write_options(request: Request, kind: str = "CreateOptions") -> WriteOptions:
     """Raises 422 for values that mean nothing."""
+    query = request.query
     mode = query.get("fieldValidation") or "Warn"
     if mode not in FIELD_VALIDATION:
         message = f'Unsupported value: "{mode}": supported values: "Ignore", "Strict", "Warn"'
         raise invalid("meta.k8s.io", kind, "", [Cause("FieldValueNotSupported", "fieldValidation", message)])
     checked: FieldValidation = next(known for known in FIELD_VALIDATION if known == mode)
-    return WriteOptions(dry_run=_dry_run(query.get("dryRun"), kind), field_validation=checked)
+    applying = media_type(request.headers.get("content-type", "")) == APPLY_PATCH
+    manager = query.get("fieldManager", "")
+    if len(manager) > _MAX_MANAGER:
+        message = f"Too long: may not be more than {_MAX_MANAGER} bytes"
+        raise invalid("meta.k8s.io", kind, "", [Cause("FieldValueTooLong", "fieldManager", message)])
+    if applying and not manager:
+        message = "Required value: is required for apply patch"
+        raise invalid("meta.k8s.io", kind, "", [Cause("FieldValueRequired", "fieldManager", message)])
+    if "force" in query and not applying and kind == "PatchOptions":
+        message = "Forbidden: may not be specified for non-apply patch"
+        raise invalid("meta.k8s.io", kind, "", [Cause("FieldValueForbidden", "force", message)])
+    return WriteOptions(
+        dry_run=_dry_run(query.get("dryRun"), kind),
+        field_validation=checked,
+        manager=manager or _manager(request.headers.get("user-agent", "")),
+        force=flag(query, "force"),
+    )
 
 
-def delete_options(query: Mapping[str, str], body: bytes) -> DeleteOptions:
-    """From the ``DeleteOptions`` in the body, else from the query. Raises 400 and 422."""
-    given: Any = decode_json(body) if body.strip() else {}
+def _manager(user_agent: str) -> str:
+    """The name of a writer that gives none: its program, as the User-Agent calls it."""
+    return user_agent.partition("/")[0][:_MAX_MANAGER] or "unknown"
+
+
+def delete_options(request: Request) -> DeleteOptions:
+    """From the ``DeleteOptions`` in the body, else from the query. Raises 400, 415 and 422."""
+    query, content_type = request.query, request.headers.get("content-type", "")
+    given: Any = decode(request.body, content_type, "DeleteOptions") if request.body.strip() else {}
     if not isinstance(given, Mapping) or given.get("kind") not in (None, "", "DeleteOptions"):
         raise bad_request("the body of a delete must be DeleteOptions")
     preconditions = given.get("preconditions") or {}

@@ -84,9 +84,14 @@ def not_found(resource: Resource, name: str) -> StatusError:
     return StatusError(404, "NotFound", f'{resource} "{name}" not found', _details(resource, name))
 
 
-def no_such_path() -> StatusError:
-    """A path that this server does not serve at all."""
-    return StatusError(404, "NotFound", "the server could not find the requested resource", {})
+def no_such_path(asked: str = "") -> StatusError:
+    """A path that this server does not serve at all.
+
+    The real server answers with plain text there, from which Go clients make this message; ``asked`` is what
+    they put in brackets: verb, resource and name.
+    """
+    message = "the server could not find the requested resource"
+    return StatusError(404, "NotFound", f"{message} ({asked})" if asked else message, {})
 
 
 def already_exists(resource: Resource, name: str) -> StatusError:
@@ -96,6 +101,11 @@ def already_exists(resource: Resource, name: str) -> StatusError:
 def conflict(resource: Resource, name: str, why: str) -> StatusError:
     message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
     return StatusError(409, "Conflict", message, _details(resource, name))
+
+
+def apply_conflict(message: str, causes: Sequence[Cause]) -> StatusError:
+    """409 of server-side apply, with every field that somebody else owns."""
+    return StatusError(409, "Conflict", message, {"causes": _causes(causes)})
 
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"

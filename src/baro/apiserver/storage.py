@@ -4,7 +4,7 @@ What may live here: keeping, finding and ordering objects. What may not: any rul
 hold. The store knows ``metadata.resourceVersion`` only because the revision is part of what it encodes.
 
 :class:`Store` is the interface that the registry works against; :class:`MemoryStore` is the one that
-tests and the demo use. A store on disk needs the same calls.
+tests and the demo use, ``persistence`` has one that also writes to disk.
 
 *One revision counter.* Every write, a delete included, takes the next revision, and the change log holds
 the changes in that order without gaps. So a list at revision R followed by a watch from R misses nothing
@@ -161,7 +161,6 @@ class MemoryStore:
         with self._lock:
             if self.get(key) is not None:
                 raise KeyTakenError(str(key))
-            insort(self._order.setdefault(key.resource, []), (key.namespace, key.name))
             record = self._put("ADDED", key, body, index, None)
         self._wake()
         return record
@@ -175,13 +174,16 @@ class MemoryStore:
     def delete(self, key: Key, expected: int) -> Record:
         with self._lock:
             previous = self._at(key, expected)
-            self._revision += 1
-            last = Record(key, self._revision, _encode(previous.body(), self._revision), previous.index)
+            revision = self._revision + 1
+            last = Record(key, revision, _encode(previous.body(), revision), previous.index)
+            change = Change(revision, "DELETED", last, previous)
+            self._commit(change)
+            self._revision = revision
             del self._records[key.resource][(key.namespace, key.name)]
             order = self._order[key.resource]
             del order[bisect_left(order, (key.namespace, key.name))]
             self._disown(previous)
-            self._log.append(Change(self._revision, "DELETED", last, previous))
+            self._log.append(change)
         self._wake()
         return last
 
@@ -237,15 +239,29 @@ class MemoryStore:
         index: Index,
         previous: Record | None,
     ) -> Record:
-        self._revision += 1
-        record = Record(key, self._revision, _encode(body, self._revision), index)
+        revision = self._revision + 1
+        record = Record(key, revision, _encode(body, revision), index)
+        change = Change(revision, what, record, previous)
+        self._commit(change)
+        self._revision = revision
         if previous is not None:
             self._disown(previous)
-        for owner in index.owners:
-            self._owned.setdefault(owner, set()).add(key)
-        self._records.setdefault(key.resource, {})[(key.namespace, key.name)] = record
-        self._log.append(Change(self._revision, what, record, previous))
+        self._keep(record)
+        self._log.append(change)
         return record
+
+    def _commit(self, change: Change) -> None:
+        """Makes a change last, before anybody sees it. What this raises leaves the store as it was."""
+
+    def _keep(self, record: Record) -> None:
+        """Puts a record into the tables of this process."""
+        key, name = record.key, (record.key.namespace, record.key.name)
+        records = self._records.setdefault(key.resource, {})
+        if name not in records:
+            insort(self._order.setdefault(key.resource, []), name)
+        records[name] = record
+        for owner in record.index.owners:
+            self._owned.setdefault(owner, set()).add(key)
 
     def _at(self, key: Key, expected: int) -> Record:
         found = self.get(key)

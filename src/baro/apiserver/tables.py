@@ -10,7 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import msgspec
+
 from baro.apiserver.catalogue import Served
+from baro.apiserver.customs import AGE, Version, find
+from baro.model.schema import Column
 
 Body = dict[str, Any]
 Cells = list[Any]
@@ -69,9 +73,42 @@ def _row(served: Served, body: Body, now: datetime, include: str) -> Body:
 
 def cells(served: Served, body: Body, now: datetime) -> Cells:
     """One cell for each column of the kind."""
+    if served.custom is not None:
+        return [body["metadata"]["name"], *_custom(served, served.custom, body, now)]
     printer = _PRINTERS.get(served.kind.kind)
     name, age = body["metadata"]["name"], since(body["metadata"].get("creationTimestamp"), now)
     return printer(body, name, age, now) if printer is not None else [name, age][: len(served.kind.columns)]
+
+
+def _custom(served: Served, version: Version, body: Body, now: datetime) -> Cells:
+    """The cells behind the name. What a path does not find stays empty."""
+    found: Cells = []
+    for column, path in zip(served.kind.columns[1:], version.paths, strict=True):
+        values = find(body, path)
+        if column.type == "string" and column != AGE:
+            texts = [value if isinstance(value, str) else _json_text(value) for value in values]
+            found.append(" ".join(texts) if texts else None)
+        elif not values:
+            found.append(None)
+        else:
+            found.append(_typed(column, values[0], now))
+    return found
+
+
+def _typed(column: Column, value: Any, now: datetime) -> Any:
+    if column.type == "date" or column == AGE:
+        return since(value, now)
+    if column.type == "integer" and isinstance(value, int | float):
+        return int(value)
+    if column.type == "number" and isinstance(value, int | float):
+        return float(value)
+    if column.type == "boolean" and isinstance(value, bool):
+        return value
+    return None
+
+
+def _json_text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 # --- ages ------------------------------------------------------------------------------------------------

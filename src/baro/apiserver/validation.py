@@ -6,21 +6,29 @@ neither store nor HTTP.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
 
-from baro.apiserver.catalogue import Served
+from baro.apiserver.catalogue import DEFINITIONS, Served
+from baro.apiserver.customs import Version, check_definition, problems, unknown_fields
+from baro.apiserver.patching import Patch
 from baro.apiserver.status import Cause, StatusError, bad_request, invalid
-from baro.cel import CelCompileError, compile_selector
-from baro.model.decode import Pairs, rejection, strict_errors
-from baro.model.validation import Problems, validate_create
+from baro.cel import check_selector
+from baro.model.decode import Pairs, StrictError, rejection, strict_errors
+from baro.model.gotext import go_quote
+from baro.model.validation import Problems, judge_create, judge_update
+from baro.model.validation.metadata import check_metadata
+from baro.model.validation.names import dns_subdomain
+from baro.model.validation.rules import Rules
 
 FieldValidation = Literal["Strict", "Warn", "Ignore"]
 FIELD_VALIDATION: Final[tuple[FieldValidation, ...]] = ("Strict", "Warn", "Ignore")
 
 KUBE_VERSION: Final = "1.37"
+DRA: Final = "resource.k8s.io"
 
 
 def check_kind(body: Any, served: Served) -> dict[str, Any]:
@@ -57,7 +65,7 @@ def check_decoding(
     body: Mapping[str, Any], served: Served, mode: FieldValidation, warnings: list[str]
 ) -> None:
     """Raises 400 for what cannot be decoded; unknown and duplicate fields as ``mode`` says."""
-    errors = strict_errors(body, kube_version=KUBE_VERSION)
+    errors = _strict_errors(body, served)
     lax = tuple(error for error in errors if error.trouble in ("unknown", "duplicate"))
     if mode != "Strict" and len(lax) == len(errors):
         if mode == "Warn":
@@ -69,15 +77,48 @@ def check_decoding(
         raise bad_request(message)
 
 
-def check_patched(body: Mapping[str, Any], patch: str, mode: FieldValidation, warnings: list[str]) -> None:
+def _strict_errors(body: Mapping[str, Any], served: Served) -> tuple[StrictError, ...]:
+    if served.custom is None:
+        return strict_errors(body, kube_version=KUBE_VERSION)
+    like = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": body.get("metadata")}
+    found = [*strict_errors(like, kube_version=KUBE_VERSION), *_duplicates(body, "")]
+    for path in unknown_fields(body, served.custom.schema, root=True):
+        found.append(StrictError(path, f"unknown field {go_quote(path)}", "unknown"))
+    return tuple(found)
+
+
+def _duplicates(value: Any, path: str) -> Iterator[StrictError]:
+    """Fields of a custom object that occur twice; those of its metadata are found with the schema."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _duplicates(item, f"{path}[{index}]")
+    if not isinstance(value, Mapping):
+        return
+    seen: set[str] = set()
+    for name, item in value.pairs if isinstance(value, Pairs) else value.items():
+        here = f"{path}.{name}" if path else name
+        if here == "metadata":
+            continue
+        if name in seen:
+            yield StrictError(here, f"duplicate field {go_quote(here)}", "duplicate")
+        seen.add(name)
+        yield from _duplicates(item, here)
+
+
+def check_patched(
+    body: Mapping[str, Any], served: Served, patch: Patch, mode: FieldValidation, warnings: list[str]
+) -> None:
     """As :func:`check_decoding`, for the result of a patch: the server answers 422 there."""
-    errors = strict_errors(body, kube_version=KUBE_VERSION)
+    errors = _strict_errors(body, served)
     grave = [error.message for error in errors if error.trouble in ("value", "type")][:1]
+    if patch.converted:
+        grave = [_converter_text(message) for message in grave]
     lax = list(dict.fromkeys(error.message for error in errors if error.trouble in ("unknown", "duplicate")))
     if not grave and lax and mode == "Strict":
         grave = ["strict decoding error: " + ", ".join(lax)]
     if grave:
-        shown = msgspec.json.encode(patch).decode()
+        result = msgspec.json.encode(dict(sorted(body.items()))).decode()
+        shown = msgspec.json.encode(patch.shown if patch.converted else result).decode()
         raise invalid(
             "", "", "", [Cause("FieldValueInvalid", "patch", f"Invalid value: {shown}: {grave[0]}")]
         )
@@ -85,20 +126,70 @@ def check_patched(body: Mapping[str, Any], patch: str, mode: FieldValidation, wa
         warnings.extend(lax)
 
 
-def check_rules(stored: Mapping[str, Any], served: Served) -> None:
-    """Raises 422 with every rule that the object, in its stored form, breaks."""
-    causes = [Cause(c.code, c.path, c.message) for c in validate_create(stored, cel=_check_selector)]
+_UNMARSHAL: Final = re.compile(
+    r"json: cannot unmarshal (\w+)(?: \S+)? into Go struct field \S+ of type (\S+)"
+)
+_GO_KINDS: Final = {"number": "int64", "object": "map", "array": "slice"}
+
+
+def _converter_text(message: str) -> str:
+    """The sentence of the decoder, as the converter from maps says it."""
+    found = _UNMARSHAL.fullmatch(message)
+    if found is None:
+        return message
+    value, wanted = found.groups()
+    kind = _GO_KINDS.get(value, value)
+    if wanted.startswith("[]"):
+        return f"cannot restore slice from {kind}"
+    if wanted.startswith("map["):
+        return f"cannot restore map from {kind}"
+    if "." in wanted:
+        return f"cannot restore struct from: {kind}"
+    # Go can make a string of a number, though not this converter; it names other pairs by what is wanted.
+    convertible = value == "number" and wanted == "string"
+    return f"cannot convert {kind} to {wanted}" if convertible else f"unrecognized type: {wanted}"
+
+
+def check_rules(
+    stored: dict[str, Any],
+    served: Served,
+    *,
+    old: Mapping[str, Any] | None = None,
+    subresource: str = "",
+    namespace_labels: Mapping[str, str] | None = None,
+) -> None:
+    """Raises 422 with every rule that the object, in its stored form, breaks as a replacement of ``old``.
+
+    Objects of ``resource.k8s.io`` also lose the fields of features that are off. Updates of kinds outside
+    that group are judged as new objects; what may not change in them is the business of ``transitions``.
+    """
+    cel = check_selector
+    judged = served.kind.group == DRA
+    if served.custom is not None:
+        causes = _custom_causes(stored, served.custom, definition=served.key == DEFINITIONS)
+    else:
+        rules = Rules(KUBE_VERSION, None, served.kind.version)
+        if old is not None and judged:
+            verdict = judge_update(
+                old, stored, rules, subresource=subresource, cel=cel, namespace_labels=namespace_labels
+            )
+        else:
+            verdict = judge_create(stored, rules, cel=cel, namespace_labels=namespace_labels)
+        causes = [Cause(c.code, c.path, c.message) for c in verdict.causes]
+        if judged and verdict.body is not None and not causes:
+            stored.update({name: verdict.body[name] for name in ("spec", "status") if name in verdict.body})
     if causes:
         name = str(stored["metadata"].get("name") or stored["metadata"].get("generateName") or "")
         raise invalid(served.kind.group, served.kind.kind, name, causes)
 
 
-def _check_selector(problems: Problems, path: str, expression: str) -> None:
-    """Compiles a device selector as the server does for new objects."""
-    try:
-        compile_selector(expression, "admission")
-    except CelCompileError as error:
-        problems.invalid(path, expression, error.message)
+def _custom_causes(stored: Mapping[str, Any], version: Version, *, definition: bool) -> list[Cause]:
+    """The rules of an object whose schema stands in a definition, or of a definition."""
+    names = Problems()
+    check_metadata(names, stored.get("metadata", {}), dns_subdomain)
+    causes = [Cause(c.code, c.path, c.message) for c in names.causes]
+    causes += problems(stored, version.schema, root=True)
+    return causes + check_definition(dict(stored)) if definition and not causes else causes
 
 
 def missing_name(served: Served) -> StatusError:

@@ -17,6 +17,8 @@ _DEPRECATED: Final = {
 
 def deprecation(served: Served) -> str | None:
     """The warning that every request to an old version gets."""
+    if served.custom is not None:
+        return served.custom.warning or None
     life = _DEPRECATED.get((served.kind.group, served.kind.version))
     if life is None:
         return None

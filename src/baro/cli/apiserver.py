@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from baro.apiserver.persistence import SqliteStore
     from baro.apiserver.registry import Registry
 
 
@@ -32,15 +33,24 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Create the objects in FILE (YAML, JSON, a folder of them) at start. May be given several times.",
 )
-def command(host: str, port: int, kubeconfig: Path | None, files: tuple[Path, ...]) -> None:
+@click.option(
+    "--data-dir",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep objects in FOLDER (SQLite), where the next start finds them.",
+)
+def command(
+    host: str, port: int, kubeconfig: Path | None, files: tuple[Path, ...], folder: Path | None
+) -> None:
     """Run an embedded Kubernetes API server (simulated cluster, no authentication).
 
-    It serves nodes, pods, events, leases and everything of resource.k8s.io to kubectl and other clients.
-    Objects live in memory and are gone when it ends. No controller and no scheduler runs.
+    It serves nodes, pods, events, leases, everything of resource.k8s.io and custom kinds to kubectl and other
+    clients. Objects live in memory unless --data-dir is given. No controller and no scheduler runs.
     """
     from baro.apiserver import create_app, run_in_thread  # noqa: PLC0415 - web libraries are slow to load
 
-    app = create_app()
+    store = _open_store(folder) if folder is not None else None
+    app = create_app(store=store)
     if files:
         _load(app.state.registry, files)
     stop = threading.Event()
@@ -55,6 +65,14 @@ def command(host: str, port: int, kubeconfig: Path | None, files: tuple[Path, ..
             click.echo(f"try: kubectl --kubeconfig {kubeconfig} get nodes,resourceslices", err=True)
         sys.stdout.flush()
         stop.wait()
+    if store is not None:
+        store.close()
+
+
+def _open_store(folder: Path) -> SqliteStore:
+    from baro.apiserver.persistence import SqliteStore  # noqa: PLC0415
+
+    return SqliteStore(folder)
 
 
 def _load(registry: Registry, files: tuple[Path, ...]) -> None:

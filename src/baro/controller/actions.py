@@ -49,7 +49,9 @@ class Withdraw(msgspec.Struct, frozen=True):
 
 
 class Ungate(msgspec.Struct, frozen=True):
-    """Verify once more that the claims are as planned, then remove the gate and say why."""
+    """Verify once more that the claims are as planned, then remove the gate and say why. Of a pod that was
+    placed anew when it had no gate any more: only say why.
+    """
 
     pod: Pod
     claims: tuple[ResourceClaim, ...]
@@ -83,4 +85,10 @@ class Explain(msgspec.Struct, frozen=True):
     type: str = "Warning"
 
 
-Action: TypeAlias = Allocate | Intend | Withdraw | Ungate | Release | DropFinalizer | Explain
+class Wait(msgspec.Struct, frozen=True):
+    """Nothing to write yet: look again after that time, even without news."""
+
+    seconds: float
+
+
+Action: TypeAlias = Allocate | Intend | Withdraw | Ungate | Release | DropFinalizer | Explain | Wait

@@ -8,6 +8,7 @@ through these states, all of them read from the API::
     gated, all allocated, reserved → Ungate     (verified again, then gate off and reason written)
     gated, an allocation is bad    → Release    (node or device gone, taint, held twice), then as above
     ungated by us, not bound, claim unallocated (PostFilter took it) → Intend, then Allocate
+    bound while its allocation was being taken back → the same, on its node only
 
 Nothing is ungated before a watch has shown our own writes: whoever wrote the same device before us is then
 in the picture, and whoever writes it later sees ours. A pod that has no gate any more is bound as soon as its
@@ -17,8 +18,9 @@ claims that hold one device the later one yields (see ``conflicts``).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 
@@ -27,15 +29,25 @@ from baro.controller.actions import (
     Action,
     Allocate,
     ClaimWrite,
-    DropFinalizer,
     Explain,
     Intend,
     Release,
     Ungate,
+    Wait,
     Withdraw,
 )
 from baro.controller.conflicts import Conflicts
-from baro.controller.marks import allocated, counted, intent, marked, ours, reserved_for
+from baro.controller.leftovers import leftovers
+from baro.controller.marks import (
+    allocated,
+    allocated_at,
+    counted,
+    intent,
+    marked,
+    moment_of,
+    ours,
+    reserved_for,
+)
 from baro.controller.placer import Choice, Placer
 from baro.controller.rooms import Rooms
 from baro.controller.view import Key, View, key_of
@@ -59,30 +71,49 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long an allocation without any consumer is left alone."""
     patience_s: float = 10.0
     """How long a pod may wait for its claim objects before that is said."""
+    settle_s: float = 1.5
+    """How old an allocation is before its pod is ungated, while kube-scheduler may be allocating as well. Its
+    time has whole seconds, so this is half a second at least."""
+    quiet_s: float = 1.0
+    """For how long kube-scheduler must have been quiet before baro allocates, while it may be allocating."""
+    deference_s: float = 10.0
+    """A pod of this age no longer waits for that."""
     batch: int = 64
     """Pods placed in one round, so that writes start before a long queue is through."""
 
 
 def plan(
-    view: View, now: datetime, placer: Placer, settings: Settings, skip: frozenset[str] = frozenset()
+    view: View,
+    now: datetime,
+    placer: Placer,
+    settings: Settings,
+    skip: frozenset[str] = frozenset(),
+    quiet_s: float = math.inf,
 ) -> tuple[Action, ...]:
     """The next writes. ``skip`` are uids of pods that are not to be placed now (backing off, or nothing
-    changed since they did not fit). Reads the view and leaves it as it was.
+    changed since they did not fit), ``quiet_s`` is what ``Rivals`` says. Reads the view, leaves it as it was.
     """
-    return _Round(view, now, placer, settings, skip).run()
+    return _Round(view, now, placer, settings, skip, quiet_s).run()
 
 
 class _Round:
     """One call of ``plan``: the view plus what this round has already decided."""
 
     def __init__(
-        self, view: View, now: datetime, placer: Placer, settings: Settings, skip: frozenset[str]
+        self,
+        view: View,
+        now: datetime,
+        placer: Placer,
+        settings: Settings,
+        skip: frozenset[str],
+        quiet_s: float,
     ) -> None:
         self.view = view
         self.now = now
         self.placer = placer
         self.settings = settings
         self.skip = skip
+        self.quiet_s = quiet_s
         self.rooms = Rooms(view)
         self.tried: dict[Key, ResourceClaim] = {}
         """Claims that the inventory counts otherwise than the view, while this round thinks."""
@@ -103,7 +134,8 @@ class _Round:
         finally:
             for key, claim in self.tried.items():
                 self.view.inventory.hold_claim(counted(self.view.all(ResourceClaim).get(key, claim)))
-        actions += self._leftovers(busy)
+        grace_s, namespace = self.settings.orphan_grace_s, self.settings.namespace
+        actions += leftovers(self.view, self.now, busy, grace_s=grace_s, namespace=namespace)
         return tuple(actions)
 
     # --- whose turn it is ----------------------------------------------------------------------------------
@@ -117,7 +149,9 @@ class _Round:
     def _ours_to_place(self, pod: Pod) -> bool:
         if self.settings.namespace not in ("", pod.metadata.namespace):
             return False
-        if pod.spec.node_name or pods.done(pod) or pod.metadata.deletion_timestamp:
+        if pods.done(pod) or pod.metadata.deletion_timestamp:
+            return False
+        if pod.spec.node_name and pod.status.phase not in ("", "Pending"):
             return False
         return pods.gated(pod) or REASON_ANNOTATION in pod.metadata.annotations
 
@@ -126,8 +160,9 @@ class _Round:
     def _pod(self, pod: Pod, busy: set[Key]) -> Iterator[Action]:
         claims, waits = self._claims(pod)
         if waits:
-            if pods.gated(pod) and self._age(pod) >= self.settings.patience_s:
-                yield Explain(pod, "WaitingForClaims", waits)
+            early = self.settings.patience_s - self._age(pod)
+            if pods.gated(pod):
+                yield Explain(pod, "WaitingForClaims", waits) if early <= 0 else Wait(early)
             return
         keys = {key_of(claim) for claim in claims}
         if keys & (self.view.pending.keys() | busy):
@@ -138,13 +173,22 @@ class _Round:
                 yield Release(claim, why)
             return
         if not pods.gated(pod) and all(claim.status.allocation for claim in claims):
-            return  # kube-scheduler's turn
+            if pod.metadata.annotations.get(REASON_ANNOTATION) != _said(claims):
+                yield Ungate(pod, claims, _said(claims))  # placed anew since: say so
+            return  # the rest is kube-scheduler's
         if all(claim.status.allocation and reserved_for(claim, pod) for claim in claims):
-            yield Ungate(pod, claims, _said(claims))
+            early = self._unsettled(claims)
+            yield Ungate(pod, claims, _said(claims)) if early <= 0 else Wait(early)
         elif any(intent(claim) for claim in claims):
             yield from self._intended(pod, claims)
         elif pod.metadata.uid not in self.skip:
             yield from self._place(pod, claims)
+
+    def _unsettled(self, claims: tuple[ResourceClaim, ...]) -> float:
+        """Seconds in which kube-scheduler may still show that it had decided on these devices before."""
+        moments = [allocated_at(claim) for claim in claims if ours(claim)]
+        ages = [(self.now - moment).total_seconds() for moment in moments if moment is not None]
+        return 0.0 if math.isinf(self.quiet_s) or not ages else self.settings.settle_s - min(ages)
 
     def _claims(self, pod: Pod) -> tuple[tuple[ResourceClaim, ...], str]:
         """The claims of a pod, or why it must wait for them."""
@@ -172,6 +216,9 @@ class _Round:
                 pod, "NoPlacement", f"{full[0].ref} has {MAX_CONSUMERS} consumers, the most there may be"
             )
             return
+        if self.quiet_s < self.settings.quiet_s and self._age(pod) < self.settings.deference_s:
+            yield Wait(self.settings.quiet_s - self.quiet_s)
+            return
         choice, excluded = self._choose(pod, claims)
         if choice.node is not None:
             yield self._allocate(pod, claims, choice)
@@ -187,7 +234,13 @@ class _Round:
                 for claim in own:
                     yield Release(claim, "the pod's other claims do not fit beside it")
                 return
-        yield Explain(pod, "NoPlacement", _no_fit(choice, excluded))
+        text = _no_fit(choice, excluded)
+        if pod.spec.node_name:
+            text = (
+                f"bound to node {pod.spec.node_name}, where kube-scheduler gave its devices to another pod; "
+                f"delete the pod to have it placed anew: {text}"
+            )
+        yield Explain(pod, "NoPlacement", text)
 
     def _choose(self, pod: Pod, claims: tuple[ResourceClaim, ...]) -> tuple[Choice, dict[str, int]]:
         """Node and devices for the unallocated claims, beside those that are allocated already."""
@@ -259,6 +312,8 @@ class _Round:
         if allocation is None or not self._only_for(claim, pod):
             return None
         node = pods.pinned(allocation.node_selector)
+        if pod.spec.node_name:  # bound while its allocation was being replaced: it starts there or nowhere
+            return None if node in (None, pod.spec.node_name) else f"its pod went to {pod.spec.node_name}"
         if node is not None and self.view.find(Node, "", node) is None:
             return f"node {node} is gone"
         if not pods.gated(pod):
@@ -284,42 +339,8 @@ class _Round:
         """Allocated by baro, and nobody but this pod consumes it."""
         return ours(claim) and all(c.uid == pod.metadata.uid for c in claim.status.reserved_for)
 
-    # --- what nobody uses ----------------------------------------------------------------------------------
-
-    def _leftovers(self, busy: set[Key]) -> Iterator[Action]:
-        """Allocations of ours that no pod will ever use, and finalizers that an interruption left."""
-        wanted: set[Key] | None = None
-        for key, claim in self.view.all(ResourceClaim).items():
-            if claim.status.reserved_for or key in busy or key in self.view.pending:
-                continue
-            if self.settings.namespace not in ("", claim.metadata.namespace):
-                continue
-            orphan = ours(claim) and self._older_than_grace(claim)
-            if not orphan and not (claim.status.allocation is None and marked(claim)):
-                continue
-            wanted = wanted if wanted is not None else self._referenced()
-            if key not in wanted:
-                yield (
-                    Release(claim, "no pod uses it", drop_finalizer=True) if orphan else DropFinalizer(claim)
-                )
-
-    def _referenced(self) -> set[Key]:
-        """Claims that a pod which has not ended names."""
-        return {
-            (pod.metadata.namespace, ref.name)
-            for pod in self.view.all(Pod).values()
-            if not pods.done(pod) and not (pod.metadata.deletion_timestamp and not pod.spec.node_name)
-            for ref in pods.claim_refs(pod, self.view.owned(pod))
-            if ref.name is not None
-        }
-
-    def _older_than_grace(self, claim: ResourceClaim) -> bool:
-        allocation = claim.status.allocation
-        since = _moment(allocation.allocation_timestamp if allocation else None)
-        return since is None or (self.now - since).total_seconds() > self.settings.orphan_grace_s
-
     def _age(self, pod: Pod) -> float:
-        since = _moment(pod.metadata.creation_timestamp)
+        since = moment_of(pod.metadata.creation_timestamp)
         return 0.0 if since is None else (self.now - since).total_seconds()
 
 
@@ -333,7 +354,7 @@ def _touches(action: Action) -> set[Key]:
     match action:
         case Allocate(writes=writes) | Intend(writes=writes):
             return {key_of(write.claim) for write in writes}
-        case Release(claim=claim) | DropFinalizer(claim=claim) | Withdraw(claim=claim):
+        case Release(claim=claim) | Withdraw(claim=claim):
             return {key_of(claim)}
     return set()
 
@@ -351,13 +372,3 @@ def _said(claims: Iterable[ResourceClaim]) -> str:
 def _no_fit(choice: Choice, excluded: Mapping[str, int]) -> str:
     others = [f"{count} node{'s' if count > 1 else ''} {why}" for why, count in sorted(excluded.items())]
     return "; ".join([text for text in (choice.reason, *others) if text]) or "the cluster has no nodes"
-
-
-def _moment(text: str | None) -> datetime | None:
-    if not text:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -6,6 +6,7 @@ needless tries and never a wrong write.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -19,12 +20,14 @@ from baro.controller.actions import (
     Intend,
     Release,
     Ungate,
+    Wait,
     Withdraw,
 )
 from baro.controller.effects import Effects, Outcome
 from baro.controller.placer import Placer
 from baro.controller.planner import Settings, plan
 from baro.controller.pods import gated
+from baro.controller.rivals import Rivals
 from baro.controller.view import View
 from baro.kube.api import KubeApi
 from baro.model.kinds.core import Pod
@@ -69,6 +72,8 @@ class Planner:
         self._effects = Effects(api, self.view, utc=utc)
         self._tries: dict[str, _Tries] = {}
         self._leftovers: dict[str, datetime] = {}
+        self._rivals = Rivals()
+        self._look_at: datetime | None = None
 
     def settle(self) -> None:
         """For ``--once`` and tests: fresh lists, plan, apply, until there is nothing more to write."""
@@ -80,11 +85,15 @@ class Planner:
     def round(self, *, patient: bool = True) -> bool:
         """One plan on the view as it stands, and its effects. True when anything but an event was written.
 
-        ``patient``: leftovers are given a moment to go by themselves. ``ForbiddenError`` and
-        ``UnreachableError`` pass through; what was written before them stands.
+        ``patient``: leftovers are given a moment to go by themselves, and kube-scheduler goes first.
+        ``ForbiddenError`` and ``UnreachableError`` pass through; what was written before them stands.
         """
         now = self._utc()
-        actions = plan(self.view, now, self._placer, self._settings, self._skip(now))
+        quiet_s = self._rivals.quiet_s(self.view, now) if patient else math.inf
+        planned = plan(self.view, now, self._placer, self._settings, self._skip(now), quiet_s)
+        waits = [action.seconds for action in planned if isinstance(action, Wait)]
+        self._look_at = now + timedelta(seconds=min(waits)) if waits else None
+        actions: tuple[Action, ...] = tuple(action for action in planned if not isinstance(action, Wait))
         if patient:
             actions = self._ripe(actions, now)
         generation = self.view.generation
@@ -112,12 +121,12 @@ class Planner:
         )
 
     def next_try_s(self) -> float | None:
-        """Seconds until the first back-off is over; ``None`` when none runs."""
+        """Seconds until something is due without news, such as the end of a back-off. ``None``: never."""
         now = self._utc()
         waits = [(t.not_before - now).total_seconds() for t in self._tries.values() if t.not_before]
+        waits += [(self._look_at - now).total_seconds()] if self._look_at else []
         waits += [LEFTOVER_S - (now - seen).total_seconds() for seen in self._leftovers.values()]
-        waits = [wait for wait in waits if wait > 0]
-        return min(waits) if waits else None
+        return max(0.0, min(waits)) if waits else None
 
     def retry_all(self) -> None:
         """Forgets who did not fit, so that the next round tries everybody (the periodic resync)."""
@@ -128,10 +137,13 @@ class Planner:
         self._effects.forget(live)
 
     def _skip(self, now: datetime) -> frozenset[str]:
+        for tries in self._tries.values():
+            if tries.not_before and tries.not_before <= now:
+                tries.not_before = None
         return frozenset(
             uid
             for uid, tries in self._tries.items()
-            if tries.no_fit_at == self.view.generation or (tries.not_before and now < tries.not_before)
+            if tries.no_fit_at == self.view.generation or tries.not_before
         )
 
     def _remember(self, action: Action, outcome: Outcome, now: datetime, generation: int) -> None:
@@ -156,4 +168,6 @@ def _line(action: Action, outcome: Outcome) -> str:
             subject, text = claim.ref, "nothing holds it any more"
         case Explain(pod=pod, message=text):
             subject = pod.ref
+        case Wait(seconds=seconds):
+            subject, text = "everybody", f"{seconds:.1f} s"
     return f"{type(action).__name__} {subject}: {outcome} ({text})"

@@ -51,6 +51,10 @@ class Rooms:
         if pin is not None:  # the usual case by far: look at that node only
             left_out[FIXED] = len(nodes) - 1
             nodes = {key: nodes[key] for key in (("", pin),) if key in nodes}
+        if pod.spec.node_name:  # bound already: it stays where it is, whatever its rules say of the node
+            here = nodes.get(("", pod.spec.node_name))
+            fits = here is not None and all(pods.selects(selector, here) for selector in selectors)
+            return ([pod.spec.node_name], {}) if fits else ([], {FIXED: 1})
         for (_, name), node in nodes.items():
             why = self._against(pod, node, asked)
             if why is None and not all(pods.selects(selector, node) for selector in selectors):

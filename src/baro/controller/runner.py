@@ -68,7 +68,9 @@ class Controller:
 
     def _until_due(self) -> float:
         """Seconds until something is to be done even without news."""
-        due = [RESYNC_S, self._planner.next_try_s()]
+        due: list[float | None] = [RESYNC_S]
+        if self._feed.synced and (self._elector is None or self._elector.leads):
+            due.append(self._planner.next_try_s())
         if self._elector is not None:
             due.append(ELECTION_S)
         return max(0.0, min(wait for wait in due if wait is not None))

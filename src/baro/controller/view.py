@@ -169,7 +169,7 @@ class View:
             case DeviceClass():
                 self.inventory.remove_class(key[1])
             case NodeTopology():
-                self.inventory.topologies.pop(key[1], None)
+                self.inventory.remove_topology(key[1])
             case DeviceTaintRule():
                 self._taint_rules()
             case ResourceClaim():

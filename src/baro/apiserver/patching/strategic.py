@@ -187,7 +187,7 @@ def _ordered(
 
 def _identity(item: Any, key: str) -> Any:
     if not isinstance(item, dict) or key not in item:
-        raise PatchError(Problem.UNKEYED, f"map: {_go_map(item)} does not contain declared merge key: {key}")
+        raise PatchError(Problem.UNKEYED, f"map: {go_map(item)} does not contain declared merge key: {key}")
     return item[key]
 
 
@@ -219,7 +219,12 @@ def _shape(reference: TypeRef | None) -> ObjectType | None:
     return resolve(reference.ref) if reference is not None and reference.ref is not None else None
 
 
-def _go_map(item: Any) -> str:
-    if not isinstance(item, dict):
-        return str(item)
-    return "map[" + " ".join(f"{key}:{_go_map(item[key])}" for key in sorted(item)) + "]"
+def go_map(item: Any) -> str:
+    """A JSON value as Go prints decoded ones (``%+v``)."""
+    if isinstance(item, dict):
+        return "map[" + " ".join(f"{key}:{go_map(item[key])}" for key in sorted(item)) + "]"
+    if isinstance(item, list):
+        return "[" + " ".join(map(go_map, item)) + "]"
+    if item is None or isinstance(item, bool):
+        return {None: "<nil>", True: "true", False: "false"}[item]
+    return str(item)

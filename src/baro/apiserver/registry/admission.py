@@ -1,12 +1,13 @@
-"""What depends on other objects: a namespace must exist and live, and admin access needs its consent."""
+"""What depends on the namespace of an object: it must exist and live, and its labels give consent."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from baro.apiserver.catalogue import Served
 from baro.apiserver.registry.strategy import NAMESPACES
-from baro.apiserver.status import Cause, Resource, forbidden, invalid, not_found
+from baro.apiserver.status import Cause, Resource, forbidden, not_found
 from baro.apiserver.storage import Key, Store
 
 Body = dict[str, Any]
@@ -14,15 +15,9 @@ Body = dict[str, Any]
 BOOT_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 UNDELETABLE: Final = frozenset({"default", "kube-public", "kube-system"})
 
-_ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
-_ADMIN_MESSAGE: Final = (
-    "Forbidden: admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on "
-    "the containing namespace"
-)
-
 
 def admit_create(store: Store, served: Served, namespace: str, body: Body) -> None:
-    """Raises 404 for a missing namespace, 403 for a dying one, 422 for admin access without consent."""
+    """Raises 404 for a missing namespace and 403 for a dying one."""
     if not served.kind.namespaced:
         return
     record = store.get(Key(NAMESPACES, "", namespace))
@@ -36,24 +31,9 @@ def admit_create(store: Store, served: Served, namespace: str, body: Body) -> No
             "NamespaceTerminating", "metadata.namespace", f"namespace {namespace} is being terminated"
         )
         raise forbidden(served.resource, name, why, [cause])
-    if (record.index.labels.get(_ADMIN_LABEL)) != "true":
-        causes = [
-            Cause("FieldValueForbidden", path, _ADMIN_MESSAGE) for path in _admin_requests(served, body)
-        ]
-        if causes:
-            raise invalid(served.kind.group, served.kind.kind, name, causes)
 
 
-def _admin_requests(served: Served, body: Body) -> list[str]:
-    if served.stored.kind == "ResourceClaim":
-        spec, prefix = body.get("spec"), "spec"
-    elif served.stored.kind == "ResourceClaimTemplate":
-        spec, prefix = (body.get("spec") or {}).get("spec"), "spec.spec"
-    else:
-        return []
-    requests = ((spec or {}).get("devices") or {}).get("requests") or ()
-    return [
-        f"{prefix}.devices.requests[{index}].adminAccess"
-        for index, request in enumerate(requests)
-        if (request.get("exactly") or {}).get("adminAccess")
-    ]
+def namespace_labels(store: Store, body: Body) -> Mapping[str, str]:
+    """The labels of the namespace that an object is in; none for one without."""
+    record = store.get(Key(NAMESPACES, "", str(body["metadata"].get("namespace") or "")))
+    return record.index.labels if record is not None else {}

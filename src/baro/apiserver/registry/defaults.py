@@ -7,6 +7,7 @@ Source: the ``SetDefaults_*`` functions of ``pkg/apis`` and the create strategie
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
@@ -36,6 +37,8 @@ def _pod(body: Body, _now: str) -> None:
     for name, value in _POD_SPEC.items():
         spec.setdefault(name, value)
     spec.setdefault("securityContext", {})
+    if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
     for container in _dicts(spec.get("containers"), spec.get("initContainers")):
         container.setdefault("terminationMessagePath", "/dev/termination-log")
         container.setdefault("terminationMessagePolicy", "File")
@@ -71,6 +74,10 @@ def _namespace(body: Body, _now: str) -> None:
 
 def _secret(body: Body, _now: str) -> None:
     body.setdefault("type", "Opaque")
+    texts = body.pop("stringData", None)
+    if isinstance(texts, dict):
+        encoded = {name: base64.b64encode(str(text).encode()).decode() for name, text in texts.items()}
+        body["data"] = {**(body.get("data") or {}), **encoded}
 
 
 def _claim(body: Body, _now: str) -> None:
@@ -99,6 +106,10 @@ def _requests(spec: Any) -> None:
 
 def _slice(body: Body, now: str) -> None:
     for device in _dicts((body.get("spec") or {}).get("devices")):
+        capacity = device.get("capacity")
+        for part in _dicts(capacity.values() if isinstance(capacity, dict) else None):
+            for policy in _dicts([part.get("requestPolicy")]):
+                policy.setdefault("default", None)  # Go writes this pointer even when it is nil
         for taint in _dicts(device.get("taints")):
             taint.setdefault("timeAdded", now)
 

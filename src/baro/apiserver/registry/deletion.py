@@ -11,13 +11,13 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from baro.apiserver.catalogue import Served
+from baro.apiserver.catalogue import DEFINITIONS, Served
 from baro.apiserver.registry.admission import UNDELETABLE
 from baro.apiserver.registry.fields import index
 from baro.apiserver.registry.options import DeleteOptions
 from baro.apiserver.registry.strategy import NAMESPACES
 from baro.apiserver.status import Cause, StatusError, conflict, forbidden, invalid, not_found
-from baro.apiserver.storage import Key, NoSuchKeyError, Record, StaleError
+from baro.apiserver.storage import Key, NoSuchKeyError, Record, ResourceKey, StaleError
 
 if TYPE_CHECKING:
     from baro.apiserver.registry.registry import Registry
@@ -65,6 +65,11 @@ def _delete_once(
     if served.key == NAMESPACES:
         empty_namespace(registry, record.key.name)
         finish_namespace(registry, record.key.name)
+    elif served.key == DEFINITIONS:
+        if registry.catalogue.is_defined(record.key.name):
+            for instance in registry.store.listing(_defined(record.key.name)).records:
+                _delete_quietly(registry, instance.key)
+        finish_definition(registry, record.key.name)
     after = registry.store.get(record.key)
     return (record if after is None else after).body(), after is None
 
@@ -98,7 +103,7 @@ def _check_preconditions(served: Served, record: Record, options: DeleteOptions)
 
 def _waits(served: Served, body: Body) -> bool:
     """Whether something must happen before the object may go."""
-    return served.key == NAMESPACES or bool(body["metadata"].get("finalizers"))
+    return served.key in (NAMESPACES, DEFINITIONS) or bool(body["metadata"].get("finalizers"))
 
 
 def is_finished(served: Served, body: Body) -> bool:
@@ -110,6 +115,8 @@ def is_finished(served: Served, body: Body) -> bool:
     metadata = body["metadata"]
     if served.key == NAMESPACES and (body.get("spec") or {}).get("finalizers"):
         return False
+    if served.key == DEFINITIONS:
+        return False  # finish_definition looks for objects of its kind first
     return bool(metadata.get("deletionTimestamp")) and not metadata.get("finalizers")
 
 
@@ -119,6 +126,10 @@ def remove(registry: Registry, record: Record) -> Record:
     _collect_dependents(registry, record.index.uid)
     if record.key.namespace:
         finish_namespace(registry, record.key.namespace)
+    if record.key.resource == DEFINITIONS:
+        registry.catalogue.undefine(record.key.name)
+    else:
+        finish_definition(registry, f"{record.key.resource.plural}.{record.key.resource.group}")
     return last
 
 
@@ -139,6 +150,28 @@ def finish_namespace(registry: Registry, namespace: str) -> None:
     metadata = record.body()["metadata"]
     if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):
         remove(registry, record)
+
+
+# --- definitions ------------------------------------------------------------------------------------------
+
+
+def _defined(name: str) -> ResourceKey:
+    """The resource that the definition ``name`` describes."""
+    plural, _, group = name.partition(".")
+    return ResourceKey(group, plural)
+
+
+def finish_definition(registry: Registry, name: str) -> None:
+    """Removes a definition that is being deleted and has neither finalizers nor objects of its kind left."""
+    record = registry.store.get(Key(DEFINITIONS, "", name))
+    if record is None:
+        return
+    metadata = record.body()["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+        return
+    if registry.catalogue.is_defined(name) and registry.store.listing(_defined(name)).records:
+        return
+    remove(registry, record)
 
 
 # --- owners ----------------------------------------------------------------------------------------------

@@ -49,13 +49,19 @@ _ALIASES: Final = {"spec.host": "spec.nodeName"}
 def index(served: Served, body: dict[str, Any]) -> Index:
     """The index of an object in its stored form."""
     metadata = body["metadata"]
-    fields = {name: _value(body, name) for name in _SELECTABLE.get(served.key, ())}
+    fields = {name: _value(body, name) for name in _selectable(served) or ()}
     return Index(
         uid=metadata.get("uid", ""),
         labels=metadata.get("labels") or {},
         fields={name: value for name, value in fields.items() if value},
         owners=tuple(owner.get("uid", "") for owner in metadata.get("ownerReferences") or ()),
     )
+
+
+def _selectable(served: Served) -> tuple[str, ...] | None:
+    if served.custom is not None:
+        return served.custom.selectable or None
+    return _SELECTABLE.get(served.key)
 
 
 def with_names(fields: dict[str, str], namespace: str, name: str) -> dict[str, str]:
@@ -65,7 +71,7 @@ def with_names(fields: dict[str, str], namespace: str, name: str) -> dict[str, s
 
 def check(served: Served, selector: FieldSelector) -> FieldSelector:
     """The selector with old names replaced. Raises 400 for a field that the kind cannot be selected by."""
-    known = _SELECTABLE.get(served.key)
+    known = _selectable(served)
     allowed = {"metadata.name", *(known or ())}
     if served.kind.namespaced or known is None:
         allowed.add("metadata.namespace")
@@ -97,4 +103,6 @@ def _value(body: dict[str, Any], path: str) -> str:
         return "true" if node else "false"
     if path == "status.podIPs":
         return ",".join(str(ip.get("ip", "")) for ip in node or ())
-    return node if isinstance(node, str) else ""
+    if isinstance(node, bool):
+        return "true" if node else "false"
+    return str(node) if isinstance(node, str | int) else ""

@@ -12,29 +12,29 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final
 
-from baro.apiserver.catalogue import BINDING, Catalogue, Served
-from baro.apiserver.patching import PatchError, Problem
-from baro.apiserver.registry import deletion
-from baro.apiserver.registry.admission import BOOT_NAMESPACES, admit_create
+from baro.apiserver.catalogue import DEFINITIONS, Catalogue, Served
+from baro.apiserver.customs import complete, established, status_of
+from baro.apiserver.patching import Patch, PatchError, Problem
+from baro.apiserver.registry import deletion, ownership
+from baro.apiserver.registry.admission import BOOT_NAMESPACES, admit_create, namespace_labels
+from baro.apiserver.registry.binding import bind as assign
 from baro.apiserver.registry.defaults import set_defaults
 from baro.apiserver.registry.fields import index
 from baro.apiserver.registry.naming import Clock, Namer, timestamp, utc_now
-from baro.apiserver.registry.options import DeleteOptions, WriteOptions
+from baro.apiserver.registry.options import ATTEMPTS, DeleteOptions, WriteOptions
 from baro.apiserver.registry.reading import Page, Window, read_page
 from baro.apiserver.registry.strategy import (
     CREATE_ON_UPDATE,
     NAMESPACES,
-    PODS,
     needs_resource_version,
     prepare_create,
     prepare_update,
 )
 from baro.apiserver.registry.transitions import refused
-from baro.apiserver.registry.versions import from_stored, to_stored
+from baro.apiserver.registry.versions import from_stored, to_stored, without_nulls
 from baro.apiserver.status import (
     MODIFIED,
     Cause,
-    Resource,
     StatusError,
     already_exists,
     bad_patch,
@@ -49,8 +49,6 @@ from baro.apiserver.validation import check_decoding, check_kind, check_patched,
 
 Body = dict[str, Any]
 
-_ATTEMPTS: Final = 16
-"""Tries of an unconditional write, and of a generated name, before the client is told."""
 _RESTORED: Final = (
     "uid",
     "creationTimestamp",
@@ -70,6 +68,8 @@ class Registry:
         self.catalogue = catalogue
         self._clock = clock
         self._namer = Namer(random if random is not None else Random())  # noqa: S311 - names, not secrets
+        for record in store.listing(DEFINITIONS).records:
+            self._define(record.body())
         namespaces = catalogue.find("", "v1", "namespaces")
         for name in BOOT_NAMESPACES:
             if namespaces is not None and store.get(Key(NAMESPACES, "", name)) is None:
@@ -92,8 +92,13 @@ class Registry:
 
     # --- creating -----------------------------------------------------------------------------------------
 
-    def create(self, served: Served, namespace: str, body: Any, options: WriteOptions) -> Body:
-        """The new object in its stored form. Raises the StatusErrors of the API."""
+    def create(
+        self, served: Served, namespace: str, body: Any, options: WriteOptions, *, track: bool = True
+    ) -> Body:
+        """The new object in its stored form. Raises the StatusErrors of the API.
+
+        ``track`` is false when ``managedFields`` of the body are right already.
+        """
         checked = check_kind(body, served)
         check_decoding(checked, served, options.field_validation, options.warnings)
         stored = to_stored(checked, served)
@@ -101,10 +106,12 @@ class Registry:
         self._set_namespace(served, metadata, namespace)
         base = str(metadata.get("generateName") or "")
         generated = not metadata.get("name") and bool(base)
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             if generated:
                 metadata["name"] = self._namer.name(base)
             candidate = self._new_object(served, copy.deepcopy(stored))
+            if track:
+                ownership.track(served, None, candidate, options, self.now())
             name = candidate["metadata"]["name"]
             if options.dry_run and self.store.get(Key(served.key, namespace, name)) is None:
                 return candidate
@@ -112,9 +119,9 @@ class Registry:
                 if options.dry_run:
                     raise KeyTakenError(name)
                 key = Key(served.key, namespace, name)
-                return self.store.create(key, candidate, index(served, candidate)).body()
+                return self._created(served, key, candidate)
             except KeyTakenError:
-                if not generated or attempt == _ATTEMPTS - 1:
+                if not generated or attempt == ATTEMPTS - 1:
                     raise already_exists(served.resource, name) from None
         raise already_exists(served.resource, base)  # pragma: no cover - the loop ends by return or raise
 
@@ -123,13 +130,33 @@ class Registry:
         if not metadata.get("name"):
             raise missing_name(served)
         namespace = str(metadata.get("namespace") or "")
-        prepare_create(served, stored)
+        prepare_create(served, stored, self.now())
         set_defaults(served.key, stored, self.now())
         admit_create(self.store, served, namespace, stored)
         metadata["uid"] = self._namer.uid()
         metadata["creationTimestamp"] = self.now()
-        check_rules(stored, served)
+        self._check(served, stored)
         return stored
+
+    def _created(self, served: Served, key: Key, body: Body) -> Body:
+        created = self.store.create(key, body, index(served, body)).body()
+        if served.key == DEFINITIONS:
+            self._define(created)
+        return created
+
+    def _define(self, definition: Body) -> None:
+        if established(definition):
+            self.catalogue.define(definition)
+
+    def _check(self, served: Served, body: Body, old: Body | None = None, subresource: str = "") -> None:
+        """Raises 422 for a body that breaks a rule; a definition that does not gets its status."""
+        if served.key == DEFINITIONS:
+            complete(body)
+        labels = namespace_labels(self.store, body)
+        check_rules(body, served, old=old, subresource=subresource, namespace_labels=labels)
+        set_defaults(served.key, body, self.now())  # what was judged has no nulls, and Go writes some
+        if served.key == DEFINITIONS:
+            body["status"] = status_of(body, self.now(), self.catalogue.taken(body))
 
     @staticmethod
     def _set_namespace(served: Served, metadata: Body, namespace: str) -> None:
@@ -164,7 +191,7 @@ class Registry:
             restored["status"] = status
         key = Key(served.key, namespace, restored["metadata"]["name"])
         try:
-            return self.store.create(key, restored, index(served, restored)).body()
+            return self._created(served, key, restored)
         except KeyTakenError:
             raise already_exists(served.resource, key.name) from None
 
@@ -202,17 +229,16 @@ class Registry:
         self,
         served: Served,
         key: tuple[str, str],
-        apply: Callable[[Body], Any],
-        patch_text: str,
+        patch: Patch,
         options: WriteOptions,
         subresource: str = "",
     ) -> Body:
-        """Changes the object as ``apply`` does to the form that clients of ``served`` see."""
+        """Changes the object as ``patch`` does to the form that clients of ``served`` see."""
         namespace, name = key
 
         def change(old: Body) -> Body:
             try:
-                patched = apply(from_stored(old, served))
+                patched = patch.apply(from_stored(old, served))
             except PatchError as error:
                 raise _patch_status(error) from None
             if not isinstance(patched, Mapping):
@@ -225,7 +251,7 @@ class Registry:
                     f"the patch makes it a {patched.get('kind')} of {patched.get('apiVersion')}, "
                     "which is not what the URL names"
                 )
-            check_patched(patched, patch_text, options.field_validation, options.warnings)
+            check_patched(patched, served, patch, options.field_validation, options.warnings)
             new = to_stored(patched, served)
             metadata = new.setdefault("metadata", {})
             self._check_name(metadata, name)
@@ -233,6 +259,47 @@ class Registry:
             return new
 
         return self._change(served, key, change, options, subresource, reapply=True)
+
+    def apply(
+        self, served: Served, key: tuple[str, str], config: Any, options: WriteOptions, subresource: str = ""
+    ) -> tuple[Body, bool]:
+        """Server-side apply of ``config``. Also says whether it created the object."""
+        namespace, name = key
+        checked = check_kind(config, served)
+        if not config.get("apiVersion") or not config.get("kind"):
+            raise bad_request("invalid object type: an applied object names its apiVersion and kind")
+        wanted = without_nulls(checked)
+        metadata = wanted.setdefault("metadata", {})
+        if not isinstance(metadata, dict):
+            raise bad_request("metadata must be an object")
+        self._check_name(metadata, name)
+        self._set_namespace(served, metadata, namespace)
+        ownership.check_config(served, wanted)
+        check_decoding(checked, served, "Ignore", options.warnings)
+        for _attempt in range(ATTEMPTS):
+            try:
+                if self.store.get(Key(served.key, namespace, name)) is None and not subresource:
+                    body = ownership.applied(served, None, copy.deepcopy(wanted), options, self.now())
+                    return self.create(served, namespace, body, options, track=False), True
+                changed = self._change(
+                    served,
+                    key,
+                    lambda old: to_stored(
+                        ownership.applied(
+                            served, old, copy.deepcopy(wanted), options, self.now(), subresource
+                        ),
+                        served,
+                    ),
+                    options,
+                    subresource,
+                    reapply=True,
+                    track=False,
+                )
+                return changed, False
+            except StatusError as error:  # somebody created or deleted it meanwhile
+                if error.reason not in ("AlreadyExists", "NotFound") or subresource:
+                    raise
+        raise conflict(served.resource, name, MODIFIED)
 
     def _change(
         self,
@@ -243,20 +310,26 @@ class Registry:
         subresource: str,
         *,
         reapply: bool = False,
+        track: bool = True,
     ) -> Body:
-        """``reapply``: ``change`` starts from what is stored, so a lost race is another try, no conflict."""
+        """``reapply``: ``change`` starts from what is stored, so a lost race is another try, no conflict.
+
+        ``track`` is false when ``change`` sets ``managedFields`` itself.
+        """
         namespace, name = key
-        for _attempt in range(_ATTEMPTS):
+        for _attempt in range(ATTEMPTS):
             record = self.get(served, namespace, name)
             old = record.body()
             new = change(record.body())
-            insists = self._check_revision(served, new["metadata"], record, name)
+            insists = self.check_revision(served, new["metadata"], record, name)
             prepare_update(served, new, old, subresource)
             set_defaults(served.key, new, self.now())
+            if track:
+                ownership.track(served, old, new, options, self.now(), subresource)
             causes = refused(served, new, old, subresource)
             if causes:
                 raise invalid(served.kind.group, served.kind.kind, name, causes)
-            check_rules(new, served)
+            self._check(served, new, old, subresource)
             try:
                 return self._write(served, record, old, new, dry_run=options.dry_run)
             except StaleError:
@@ -268,7 +341,9 @@ class Registry:
 
     def _write(self, served: Served, record: Record, old: Body, new: Body, *, dry_run: bool) -> Body:
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-        if new == old or dry_run:
+        if ownership.same(new, old):
+            return old
+        if dry_run:
             return new
         if deletion.is_finished(served, new):
             deletion.remove(self, record)
@@ -276,6 +351,9 @@ class Registry:
         written = self.store.replace(record.key, new, index(served, new), record.revision).body()
         if served.key == NAMESPACES:
             deletion.finish_namespace(self, record.key.name)
+        elif served.key == DEFINITIONS:
+            self._define(written)
+            deletion.finish_definition(self, record.key.name)
         return written
 
     @staticmethod
@@ -286,7 +364,7 @@ class Registry:
         metadata["name"] = name
 
     @staticmethod
-    def _check_revision(served: Served, metadata: Body, record: Record, name: str) -> bool:
+    def check_revision(served: Served, metadata: Body, record: Record, name: str) -> bool:
         """Whether the client insists on the revision that was read. Raises 409 for another one."""
         uid, revision = metadata.get("uid"), metadata.get("resourceVersion")
         if uid and uid != record.index.uid:
@@ -298,60 +376,11 @@ class Registry:
             raise conflict(served.resource, name, MODIFIED)
         return True
 
-    # --- binding ------------------------------------------------------------------------------------------
+    # --- binding and deleting -----------------------------------------------------------------------------
 
     def bind(self, namespace: str, name: str, binding: Any, *, dry_run: bool = False) -> None:
         """Assigns a pod to a node, once, as ``POST pods/NAME/binding`` does."""
-        checked = check_kind(binding, BINDING)
-        check_decoding(checked, BINDING, "Ignore", [])
-        known = to_stored(checked, BINDING)
-        metadata, target = known.get("metadata") or {}, known.get("target") or {}
-        if metadata.get("name", name) != name:
-            raise bad_request("name in URL does not match name in Binding object")
-        node = target.get("name")
-        if target.get("kind") not in ("", None, "Node"):
-            message = f'Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
-            raise invalid("", "Binding", name, [Cause("FieldValueNotSupported", "target.kind", message)])
-        if not isinstance(node, str) or not node:
-            raise invalid("", "Binding", name, [Cause("FieldValueRequired", "target.name", "Required value")])
-        pods = self.catalogue.stored(PODS)
-        for _attempt in range(_ATTEMPTS):
-            record = self.get(pods, namespace, name)
-            self._check_revision(pods, dict(metadata), record, name)
-            pod = record.body()
-            self._assign(pod, node, metadata, name)
-            if dry_run:
-                return
-            try:
-                self.store.replace(record.key, pod, index(pods, pod), record.revision)
-                return
-            except StaleError:
-                continue
-        raise conflict(Resource("", "pods/binding"), name, MODIFIED)
-
-    def _assign(self, pod: Body, node: str, metadata: Mapping[str, Any], name: str) -> None:
-        spec, status = pod.setdefault("spec", {}), pod.setdefault("status", {})
-        why = ""
-        if pod["metadata"].get("deletionTimestamp"):
-            why = f"pod {name} is being deleted, cannot be assigned to a host"
-        elif spec.get("nodeName"):
-            why = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
-        elif spec.get("schedulingGates"):
-            why = f"pod {name} has non-empty .spec.schedulingGates"
-        if why:
-            raise conflict(Resource("", "pods/binding"), name, why)
-        spec["nodeName"] = node
-        status.pop("nominatedNodeName", None)
-        for part in ("annotations", "labels"):
-            if metadata.get(part):
-                pod["metadata"][part] = {**(pod["metadata"].get(part) or {}), **metadata[part]}
-        scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": self.now()}
-        others = [c for c in status.get("conditions") or () if c.get("type") != "PodScheduled"]
-        status["conditions"] = [*others, scheduled]
-        if "generation" in pod["metadata"]:
-            pod["metadata"]["generation"] += 1
-
-    # --- deleting -----------------------------------------------------------------------------------------
+        assign(self, namespace, name, binding, dry_run=dry_run)
 
     def delete(self, served: Served, namespace: str, name: str, options: DeleteOptions) -> tuple[Body, bool]:
         """The object's last state, and whether it is gone (finalizers or a namespace's content keep it)."""

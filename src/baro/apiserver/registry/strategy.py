@@ -44,7 +44,7 @@ def _counts_generations(served: Served) -> bool:
     return served.key in _GENERATION or not served.builtin
 
 
-def prepare_create(served: Served, body: Body) -> None:
+def prepare_create(served: Served, body: Body, now: str) -> None:
     """Takes away what a client may not set, adds what only the server knows."""
     metadata = body["metadata"]
     for name in (
@@ -65,14 +65,16 @@ def prepare_create(served: Served, body: Body) -> None:
         if "kubernetes" not in finalizers:
             finalizers.append("kubernetes")
     if served.key == PODS:
-        body["status"] = _new_pod_status(body.get("spec") or {})
+        body["status"] = _new_pod_status(body.get("spec") or {}, now)
 
 
-def _new_pod_status(spec: Body) -> Body:
+def _new_pod_status(spec: Body, now: str) -> Body:
     status: Body = {"phase": "Pending"}
     if spec.get("schedulingGates"):
         status["conditions"] = [
             {
+                "lastProbeTime": None,
+                "lastTransitionTime": now,
                 "type": "PodScheduled",
                 "status": "False",
                 "reason": "SchedulingGated",

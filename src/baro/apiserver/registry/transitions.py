@@ -10,17 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
-from baro.apiserver.catalogue import Served
-from baro.apiserver.registry.strategy import CLAIMS, PODS
+from baro.apiserver.catalogue import DEFINITIONS, Served
+from baro.apiserver.registry.strategy import PODS
 from baro.apiserver.status import Cause
-from baro.apiserver.storage import ResourceKey
+from baro.apiserver.validation import DRA
 
 Body = dict[str, Any]
-
-_SLICES: Final = ResourceKey("resource.k8s.io", "resourceslices")
-_TEMPLATES: Final = ResourceKey("resource.k8s.io", "resourceclaimtemplates")
-MAX_CONSUMERS: Final = 256
-MAX_RESULTS: Final = 32
 
 _UPDATABLE_POD_FIELDS: Final = (
     "`spec.containers[*].image`",
@@ -32,20 +27,20 @@ _UPDATABLE_POD_FIELDS: Final = (
 
 
 def refused(served: Served, new: Body, old: Body, subresource: str) -> list[Cause]:
-    """Why ``old`` may not become ``new``; empty when it may."""
+    """Why ``old`` may not become ``new``. Of resource.k8s.io ``baro.model.validation`` judges."""
+    if served.kind.group == DRA:
+        return []
     causes = _metadata(new["metadata"], old["metadata"])
     if subresource == "status":
-        return causes + (_claim_status(new, old) if served.key == CLAIMS else [])
-    if served.key in (CLAIMS, _TEMPLATES) and new.get("spec") != old.get("spec"):
-        causes.append(_immutable("spec", None))
-    elif served.key == _SLICES:
-        causes += _slice(new.get("spec") or {}, old.get("spec") or {})
+        return causes
+    if served.key == DEFINITIONS:
+        causes += _definition(new.get("spec") or {}, old.get("spec") or {})
     elif served.key == PODS:
         causes += _pod(new.get("spec") or {}, old.get("spec") or {})
-    elif new.get("immutable") is not True and old.get("immutable") is True:
-        causes.append(
-            Cause("FieldValueForbidden", "immutable", "Forbidden: field is immutable when `immutable` is set")
-        )
+    elif old.get("immutable") is True:
+        message = "Forbidden: field is immutable when `immutable` is set"
+        changed = [name for name in ("immutable", "data", "binaryData") if new.get(name) != old.get(name)]
+        causes += [Cause("FieldValueForbidden", name, message) for name in changed]
     return causes
 
 
@@ -64,87 +59,25 @@ def _metadata(new: Body, old: Body) -> list[Cause]:
     return [Cause("FieldValueForbidden", "metadata.finalizers", message)]
 
 
-def _slice(new: Body, old: Body) -> list[Cause]:
+def _definition(new: Body, old: Body) -> list[Cause]:
+    names, before = new.get("names") or {}, old.get("names") or {}
     changes = (
-        ("spec.pool.name", (new.get("pool") or {}).get("name"), (old.get("pool") or {}).get("name")),
-        ("spec.driver", new.get("driver"), old.get("driver")),
-        ("spec.nodeName", new.get("nodeName"), old.get("nodeName")),
+        ("spec.group", new.get("group"), old.get("group")),
+        ("spec.scope", new.get("scope"), old.get("scope")),
+        ("spec.names.kind", names.get("kind"), before.get("kind")),
+        ("spec.names.plural", names.get("plural"), before.get("plural")),
     )
-    return [_immutable(path, value) for path, value, before in changes if value != before]
-
-
-def _claim_status(new: Body, old: Body) -> list[Cause]:
-    status, before = new.get("status") or {}, old.get("status") or {}
-    causes: list[Cause] = []
-    allocation, allocated = status.get("allocation"), before.get("allocation")
-    if allocation and allocated and allocation != allocated:
-        message = "Invalid value: null: field cannot be modified once set"
-        causes.append(Cause("FieldValueInvalid", "status.allocation", message))
-    reserved = {consumer.get("uid") for consumer in status.get("reservedFor") or ()}
-    earlier = {consumer.get("uid") for consumer in before.get("reservedFor") or ()}
-    causes += _consumers(status.get("reservedFor") or [])
-    causes += _results(allocation or {}, _request_names(new.get("spec") or {}))
-    if reserved and not allocation:
-        message = "Forbidden: may not be specified when `allocated` is not set"
-        causes.append(Cause("FieldValueForbidden", "status.reservedFor", message))
-    if new["metadata"].get("deletionTimestamp") and reserved - earlier:
-        message = (
-            "Forbidden: new entries may not be added while `deallocationRequested` or `deletionTimestamp` "
-            "are set"
-        )
-        causes.append(Cause("FieldValueForbidden", "status.reservedFor", message))
-    return causes
-
-
-def _consumers(consumers: list[Body]) -> list[Cause]:
-    if len(consumers) > MAX_CONSUMERS:
-        message = f"Too many: {len(consumers)}: must have at most {MAX_CONSUMERS} items"
-        return [Cause("FieldValueTooMany", "status.reservedFor", message)]
-    return [
-        Cause("FieldValueRequired", f"status.reservedFor[{index}].{name}", "Required value")
-        for index, consumer in enumerate(consumers)
-        for name in ("resource", "name", "uid")
-        if not consumer.get(name)
-    ]
-
-
-def _results(allocation: Body, requests: set[str]) -> list[Cause]:
-    """The results of an allocation that are too many or for a request that the claim does not have."""
-    results = (allocation.get("devices") or {}).get("results") or []
-    path = "status.allocation.devices.results"
-    if len(results) > MAX_RESULTS:
-        message = f"Too many: {len(results)}: must have at most {MAX_RESULTS} items"
-        return [Cause("FieldValueTooMany", path, message)]
-    rule = (
-        "must be the name of a request in the claim or the name of a request and a subrequest "
-        "separated by '/'"
-    )
-    return [
-        Cause("FieldValueInvalid", f"{path}[{index}].request", f'Invalid value: "{name}": {rule}')
-        for index, result in enumerate(results)
-        if (name := str(result.get("request", ""))) not in requests
-    ]
-
-
-def _request_names(spec: Body) -> set[str]:
-    """How results may name the requests: a request with alternatives only together with one of them."""
-    names: set[str] = set()
-    for request in (spec.get("devices") or {}).get("requests") or ():
-        alternatives = request.get("firstAvailable") or ()
-        name = str(request.get("name", ""))
-        names |= {f"{name}/{sub.get('name', '')}" for sub in alternatives} if alternatives else {name}
-    return names
+    return [_immutable(path, value) for path, value, was in changes if value != was]
 
 
 def _pod(new: Body, old: Body) -> list[Cause]:
     causes: list[Cause] = []
     gates = [gate.get("name") for gate in old.get("schedulingGates") or ()]
-    added = [gate.get("name") for gate in new.get("schedulingGates") or () if gate.get("name") not in gates]
-    if added:
-        message = "Forbidden: only deletion is allowed, but found new scheduling gate "
-        causes.append(
-            Cause("FieldValueForbidden", f"spec.schedulingGates[{len(gates)}].name", f"{message}'{added[0]}'")
-        )
+    for index, gate in enumerate(new.get("schedulingGates") or ()):
+        if gate.get("name") not in gates:
+            message = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
+            path = f"spec.schedulingGates[{index}].name"
+            causes.append(Cause("FieldValueForbidden", path, f"Forbidden: {message}"))
     tolerations = new.get("tolerations") or []
     if any(toleration not in tolerations for toleration in old.get("tolerations") or ()):
         message = "Forbidden: existing toleration can not be modified except its tolerationSeconds"
@@ -152,8 +85,10 @@ def _pod(new: Body, old: Body) -> list[Cause]:
     if gates:
         selector = new.get("nodeSelector") or {}
         if any(selector.get(key) != value for key, value in (old.get("nodeSelector") or {}).items()):
+            shown = msgspec.json.encode(selector, order="deterministic").decode()
             message = (
-                "Invalid value: only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+                f"Invalid value: {shown}: only additions to spec.nodeSelector are allowed "
+                "(no mutations or deletions)"
             )
             causes.append(Cause("FieldValueInvalid", "spec.nodeSelector", message))
     if _fixed_part(new, gated=bool(gates)) != _fixed_part(old, gated=bool(gates)):

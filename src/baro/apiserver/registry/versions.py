@@ -1,6 +1,7 @@
 """Between the form that a client sees and the form that is stored, for every served version.
 
-``resource.k8s.io`` converts in ``baro.model.convert``; the two APIs of events are renamings of each other.
+``resource.k8s.io`` converts in ``baro.model.convert``; the two APIs of events are renamings of each other;
+the versions of a custom kind differ in their name only.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from baro.apiserver.catalogue import Served
+from baro.apiserver.customs import Version, with_defaults, without_unknown
 from baro.apiserver.registry.pruning import pruned
 from baro.apiserver.status import bad_request
 from baro.model.convert import convert
 from baro.model.errors import InputError
+from baro.model.schema import object_type
 
 Body = dict[str, Any]
+
+_METADATA: Final = object_type("meta/v1", "ObjectMeta")
 
 _EVENT_NAMES: Final = {
     "note": "message",
@@ -30,6 +35,8 @@ _EVENT_NAMES: Final = {
 
 def to_stored(body: Mapping[str, Any], served: Served) -> Body:
     """A deep copy of the known fields, in the stored form."""
+    if served.custom is not None:
+        return _custom(body, served, served.custom)
     known = pruned(body, served.shape)
     if not served.converted:
         return known
@@ -42,8 +49,27 @@ def to_stored(body: Mapping[str, Any], served: Served) -> Body:
         raise bad_request(error.what) from None
 
 
+def _custom(body: Mapping[str, Any], served: Served, version: Version) -> Body:
+    known: Body = with_defaults(without_unknown(body, version.schema, root=True), version.schema)
+    metadata = known.get("metadata")
+    if isinstance(metadata, Mapping):
+        known["metadata"] = pruned(metadata, _METADATA)
+    else:
+        known.pop("metadata", None)
+    return {**known, "apiVersion": served.stored.api_version}
+
+
+def without_nulls(value: Any) -> Any:
+    """A deep copy without the null members of objects: an applied null says nothing."""
+    if isinstance(value, Mapping):
+        return {str(name): without_nulls(item) for name, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def from_stored(body: Body, served: Served) -> Body:
     """The stored ``body`` as clients of ``served`` see it."""
+    if served.custom is not None:
+        return {**body, "apiVersion": served.kind.api_version}
     if not served.converted:
         return body
     if served.kind.group == "events.k8s.io":

@@ -1,0 +1,81 @@
+"""``POST pods/NAME/binding``: a pod gets its node, once.
+
+Source: ``BindingREST`` in ``pkg/registry/core/pod/storage`` of Kubernetes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from baro.apiserver.catalogue import BINDING
+from baro.apiserver.registry.fields import index
+from baro.apiserver.registry.options import ATTEMPTS
+from baro.apiserver.registry.strategy import PODS
+from baro.apiserver.registry.versions import to_stored
+from baro.apiserver.status import MODIFIED, Cause, Resource, bad_request, conflict, invalid
+from baro.apiserver.storage import StaleError
+from baro.apiserver.validation import check_decoding, check_kind
+
+if TYPE_CHECKING:
+    from baro.apiserver.registry.registry import Registry
+
+Body = dict[str, Any]
+
+
+def bind(registry: Registry, namespace: str, name: str, binding: Any, *, dry_run: bool = False) -> None:
+    """Assigns a pod to a node, once, as ``POST pods/NAME/binding`` does."""
+    checked = check_kind(binding, BINDING)
+    check_decoding(checked, BINDING, "Ignore", [])
+    known = to_stored(checked, BINDING)
+    metadata, target = known.get("metadata") or {}, known.get("target") or {}
+    if metadata.get("name", name) != name:
+        raise bad_request("name in URL does not match name in Binding object")
+    node = target.get("name")
+    if target.get("kind") not in ("", None, "Node"):
+        message = f'Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
+        raise invalid("", "Binding", name, [Cause("FieldValueNotSupported", "target.kind", message)])
+    if not isinstance(node, str) or not node:
+        raise invalid("", "Binding", name, [Cause("FieldValueRequired", "target.name", "Required value")])
+    pods = registry.catalogue.stored(PODS)
+    for _attempt in range(ATTEMPTS):
+        record = registry.get(pods, namespace, name)
+        registry.check_revision(pods, dict(metadata), record, name)
+        pod = record.body()
+        _assign(pod, node, metadata, name, registry.now())
+        if dry_run:
+            return
+        try:
+            registry.store.replace(record.key, pod, index(pods, pod), record.revision)
+            return
+        except StaleError:
+            continue
+    raise conflict(Resource("", "pods/binding"), name, MODIFIED)
+
+
+def _assign(pod: Body, node: str, metadata: Mapping[str, Any], name: str, now: str) -> None:
+    spec, status = pod.setdefault("spec", {}), pod.setdefault("status", {})
+    why = ""
+    if pod["metadata"].get("deletionTimestamp"):
+        why = f"pod {name} is being deleted, cannot be assigned to a host"
+    elif spec.get("nodeName"):
+        why = f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+    elif spec.get("schedulingGates"):
+        why = f"pod {name} has non-empty .spec.schedulingGates"
+    if why:
+        raise conflict(Resource("", "pods/binding"), name, why)
+    spec["nodeName"] = node
+    status.pop("nominatedNodeName", None)
+    for part in ("annotations", "labels"):
+        if metadata.get(part):
+            pod["metadata"][part] = {**(pod["metadata"].get(part) or {}), **metadata[part]}
+    scheduled = {
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+        "status": "True",
+        "type": "PodScheduled",
+    }
+    others = [c for c in status.get("conditions") or () if c.get("type") != "PodScheduled"]
+    status["conditions"] = [*others, scheduled]
+    if "generation" in pod["metadata"]:
+        pod["metadata"]["generation"] += 1

@@ -1,0 +1,218 @@
+"""The planner while kube-scheduler allocates from the same devices: who goes first, and what is mended."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from baro.controller.marks import allocated_at, ours
+from baro.controller.reconcile import LEFTOVER_S, Planner
+from baro.model.kinds.core import Node, Pod
+from baro.model.kinds.resource import DeviceClass
+from tests.support.controller import FINALIZER, Cluster, judge, other_writer_allocates
+from tests.support.kube import Killed, Write
+
+
+def look(planner: Planner, cluster: Cluster, seconds: float = 0.0) -> None:
+    """One round of a daemon whose watches are up to date, that much later."""
+    cluster.clock.now += timedelta(seconds=seconds)
+    planner.view.load(cluster.api)
+    planner.round()
+
+
+def beside_a_plain_pod() -> tuple[Cluster, Planner]:
+    cluster = Cluster()
+    cluster.node("a", 4)
+    cluster.claim("theirs", 2)
+    cluster.pod("plain", "theirs", gated=False)
+    cluster.claim("ours", 2)
+    cluster.pod("gated", "ours")
+    return cluster, cluster.planner()
+
+
+def test_kube_scheduler_goes_first_while_it_has_something_to_allocate() -> None:
+    cluster, planner = beside_a_plain_pod()
+    look(planner, cluster)
+    assert not cluster.devices("ours")
+    assert planner.next_try_s() is not None
+    other_writer_allocates(cluster, "theirs", "a/gpu-0")
+    look(planner, cluster)
+    assert cluster.devices("ours")
+
+
+def test_baro_goes_ahead_when_kube_scheduler_has_been_quiet() -> None:
+    cluster, planner = beside_a_plain_pod()
+    look(planner, cluster)
+    look(planner, cluster, 1.0)
+    assert cluster.devices("ours")
+
+
+def test_an_allocation_settles_before_the_gate_goes_while_kube_scheduler_may_have_decided() -> None:
+    cluster, planner = beside_a_plain_pod()
+    look(planner, cluster)
+    look(planner, cluster, 1.0)
+    cluster.clock.now -= timedelta(seconds=1)  # the look itself took one
+    look(planner, cluster)
+    assert cluster.get_pod("gated").spec.scheduling_gates
+    other_writer_allocates(cluster, "theirs", cluster.devices("ours")[0])
+    look(planner, cluster, 2.0)
+    look(planner, cluster, 2.0)
+    look(planner, cluster, 2.0)
+    assert not set(cluster.devices("ours")) & set(cluster.devices("theirs"))
+    assert cluster.devices("ours")
+
+
+def test_nobody_waits_for_a_pod_that_kube_scheduler_cannot_allocate_for() -> None:
+    cluster, planner = beside_a_plain_pod()
+    spec = {"spec": {"selectors": [{"cel": {"expression": "false"}}]}}
+    cluster.api.patch_merge(DeviceClass, "", "gpu", spec)
+    look(planner, cluster)
+    assert cluster.devices("ours")
+
+
+def test_a_gated_pod_does_not_stand_back_for_ever() -> None:
+    cluster, planner = beside_a_plain_pod()
+    for i in range(12):  # every second another pod of theirs
+        look(planner, cluster)
+        cluster.pod(f"plain-{i}", "theirs", gated=False)
+    assert cluster.devices("ours")
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_pod_that_was_bound_while_its_allocation_was_taken_back_gets_devices_of_its_node(
+    elsewhere: bool,
+) -> None:
+    cluster = Cluster()
+    cluster.node("a", 4)
+    cluster.claim("c", 2)
+    cluster.pod("p", "c")
+    cluster.planner().settle()
+    cluster.post_filter("c")
+    if elsewhere:  # placed anew on another node before baro heard of the binding
+        cluster.node("b", 4)
+        cordoned = {"spec": {"unschedulable": True}}
+        cluster.api.patch_merge(Node, "", "a", cordoned)
+        cluster.planner().settle()
+        assert cluster.devices("c") == ["b/gpu-0", "b/gpu-1"]
+    cluster.api.create(
+        Pod, "default", {"target": {"kind": "Node", "name": "a"}}, subresource=("p", "binding")
+    )
+    cluster.planner().settle()
+    assert cluster.devices("c") == ["a/gpu-0", "a/gpu-1"]
+    judge(cluster)
+
+
+def test_a_bound_pod_whose_devices_went_to_others_is_told_to_be_deleted() -> None:
+    cluster = Cluster()
+    cluster.node("a", 1)
+    cluster.claim("c", 1)
+    cluster.pod("p", "c")
+    cluster.planner().settle()
+    cluster.post_filter("c")
+    cluster.claim("theirs", 1)
+    other_writer_allocates(cluster, "theirs", "a/gpu-0")
+    cluster.api.create(
+        Pod, "default", {"target": {"kind": "Node", "name": "a"}}, subresource=("p", "binding")
+    )
+    cluster.planner().settle()
+    (event,) = cluster.events("NoPlacement")
+    assert "delete the pod to have it placed anew" in event.message
+
+
+def test_a_running_pod_whose_claim_lost_its_allocation_is_left_alone() -> None:
+    cluster = Cluster()
+    cluster.node("a", 2)
+    cluster.claim("c", 2)
+    cluster.pod("p", "c")
+    cluster.planner().settle()
+    cluster.schedule()
+    cluster.api.patch_merge(Pod, "default", "p", {"status": {"phase": "Running"}}, "status")
+    cluster.post_filter("c")
+    cluster.planner().settle()
+    assert not cluster.devices("c")
+
+
+def test_the_reason_on_a_pod_is_that_of_its_last_placement() -> None:
+    cluster = Cluster()
+    cluster.node("a", 2)
+    cluster.claim("c", 2)
+    cluster.pod("p", "c")
+    cluster.planner().settle()
+    cluster.post_filter("c")
+    cluster.api.delete(Node, "", "a")
+    cluster.node("b", 2)
+    cluster.planner().settle()
+    assert cluster.get_pod("p").metadata.annotations["baro.dev/placement-reason"] == "2×GPU on node b"
+    assert {event.message for event in cluster.events("Placed")} == {"2×GPU on node a", "2×GPU on node b"}
+
+
+def test_a_claim_of_a_pod_that_no_longer_fits_does_not_keep_the_finalizer() -> None:
+    cluster = Cluster()
+    cluster.node("a", 2)
+    cluster.claim("c", 2)
+    cluster.pod("p", "c")
+    api = cluster.fake.other()
+
+    def at_ungating(write: Write) -> None:
+        if write.kind is Pod:
+            raise Killed("ahead of the ungating")
+
+    api.before = at_ungating
+    with pytest.raises(Killed):
+        cluster.planner(api).settle()
+    cluster.api.delete(Node, "", "a")
+    planner = cluster.planner()
+    look(planner, cluster)
+    look(planner, cluster)
+    assert FINALIZER in cluster.get_claim("c").metadata.finalizers
+    look(planner, cluster, LEFTOVER_S)
+    assert FINALIZER not in cluster.get_claim("c").metadata.finalizers
+    assert cluster.events("NoPlacement")
+
+
+def test_a_pod_that_waits_for_its_claims_is_looked_at_again_when_patience_ends() -> None:
+    cluster = Cluster()
+    cluster.pod("p", "missing")
+    planner = cluster.planner()
+    look(planner, cluster)
+    wait = planner.next_try_s()
+    assert wait is not None
+    assert wait <= 10
+    look(planner, cluster, wait)
+    assert cluster.events("WaitingForClaims")
+
+
+def test_a_back_off_that_ended_during_a_round_is_not_forgotten() -> None:
+    """A round may take longer than the back-off that it set."""
+    cluster = Cluster()
+    cluster.node("a", 4)
+    cluster.claim("c", 2)
+    cluster.pod("p", "c")
+    planner = cluster.planner()
+    look(planner, cluster)
+    for _ in range(3):  # taken away again and again
+        look(planner, cluster, 60)
+        cluster.post_filter("c")
+    look(planner, cluster)
+    cluster.clock.advance(3600)
+    assert planner.next_try_s() == 0.0
+
+
+def test_an_allocation_whose_time_the_server_dropped_is_still_baros() -> None:
+    """Kubernetes 1.34 and 1.35 do so."""
+    cluster = Cluster()
+    cluster.node("a", 2)
+    cluster.claim("c", 2)
+    cluster.pod("p", "c")
+    cluster.planner().settle()
+    claim = cluster.get_claim("c")
+    assert claim.status.allocation is not None
+    without = msgspec.structs.replace(claim.status.allocation, allocation_timestamp=None)
+    old = msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, allocation=without))
+    assert ours(old)
+    assert allocated_at(old) == allocated_at(claim)
+    other = msgspec.structs.replace(claim.status.allocation, allocation_timestamp="2020-01-01T00:00:00Z")
+    theirs = msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, allocation=other))
+    assert not ours(theirs)
