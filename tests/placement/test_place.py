@@ -244,3 +244,9 @@ def test_an_amount_that_is_no_quantity_is_an_error_and_no_traceback() -> None:
         )
         found = place(snapshot, [claim(request(capacity=CapacityRequirements(requests={"memory": 1})))])
         assert not found.fits and found.error is not None and "quantit" in found.error
+
+
+def test_the_answer_in_one_line_speaks_of_every_claim() -> None:
+    snapshot = cluster({"a": gpus(TWO_FOURS)})
+    found = place(snapshot, [claim(request()), claim(request(count=2), name="two")])
+    assert found.reasons[0].startswith("1×H200 on node a; 2×H200 on node a: island ")

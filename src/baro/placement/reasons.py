@@ -18,11 +18,12 @@ def won(
 ) -> tuple[str, ...]:
     """``4×H200 on node a: island nvl1, 450 GB/s ring; 3 other nodes had 4 free GPUs but no island``.
 
-    ``tally``: the answers of all nodes, the winner's included, and how many gave each.
+    The first line is the whole answer, with a part for each claim. ``tally``: the answers of all nodes, the
+    winner's included, and how many gave each.
     """
-    first = list(winner.reasons) or [f"node {winner.node}"]
-    first[0] = "; ".join([first[0], *_others(winner, tally)])
-    return (*first, *_limited([why for _, why in excluded[: _MOST_LINES + 1]], len(excluded)))
+    chosen = winner.reasons or (f"node {winner.node}",)
+    first = "; ".join([*chosen, *_others(winner, tally)])
+    return (first, *_limited([why for _, why in excluded[: _MOST_LINES + 1]], len(excluded)))
 
 
 def _others(winner: NodeDecision, tally: Iterable[tuple[NodeDecision, int]]) -> list[str]:
