@@ -193,3 +193,77 @@ def test_a_class_that_is_missing_is_said_in_upstreams_words(tmp_path: Path, run:
     code, _, err = run("place", "-f", file)
     assert code == 1
     assert "could not retrieve device class gone" in err
+
+
+RULE = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceTaintRule",
+    "metadata": {"name": "drain"},
+    "spec": {
+        "deviceSelector": {"pool": "node-a"},
+        "taint": {"key": "drain", "effect": "NoSchedule"},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "outcome"),
+    [
+        ((), "no-fit"),
+        (("--kube-version", "1.38"), "no-fit"),
+        (("--kube-version", "1.36"), "fits"),
+        (("--kube-version", "1.36", "--feature-gates", "DRADeviceTaintRules=true"), "no-fit"),
+        (("--kube-version", "1.34", "--feature-gates", "DRADeviceTaints=true"), "no-fit"),
+        (("--feature-gates", "DRADeviceTaints=false"), "fits"),
+        (("--feature-gates", "DRADeviceTaintRules=False,DRAAdminAccess=true"), "fits"),
+        (("--feature-gates", "DRADeviceTaints=false", "--feature-gates", "DRADeviceTaints=true"), "no-fit"),
+    ],
+)
+def test_version_and_gates_decide_whether_taint_rules_count(
+    tmp_path: Path, run: Run, options: tuple[str, ...], outcome: str
+) -> None:
+    file = dump.write(tmp_path / "c.yaml", [*MISSION, RULE, dump.claim("one")])
+    code, out, _ = run("place", "-f", file, "-o", "json", *options)
+    report = json.loads(out)
+    assert (report["outcome"], report["fits"]) == (outcome, outcome == "fits")
+    assert code == (0 if outcome == "fits" else 1)
+    assert report["error"] is None
+
+
+def test_a_prioritized_list_without_its_gate_is_an_error_in_upstreams_words(tmp_path: Path, run: Run) -> None:
+    wanted = dump.claim("one")
+    alternative = {"name": "any", "deviceClassName": "gpu.nvidia.com"}
+    wanted["spec"]["devices"]["requests"] = [{"name": "gpu", "firstAvailable": [alternative]}]
+    file = dump.write(tmp_path / "c.yaml", [*MISSION, wanted])
+    assert json.loads(run("place", "-f", file, "-o", "json")[1])["outcome"] == "fits"
+    code, out, _ = run("place", "-f", file, "-o", "json", "--feature-gates", "DRAPrioritizedList=false")
+    report = json.loads(out)
+    assert (code, report["outcome"], report["fits"]) == (1, "error", False)
+    assert "the DRAPrioritizedList feature is disabled" in report["error"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--kube-version", "1.33"), "1.34, 1.35, 1.36, 1.37, 1.38"),
+        (("--kube-version", "latest"), "1.34, 1.35, 1.36, 1.37, 1.38"),
+        (("--feature-gates", "DRADeviceTaint=true"), "DRADeviceTaints"),
+        (("--kube-version", "1.35", "--feature-gates", "DRAListTypeAttributes=true"), "1.35 has no gate"),
+        (("--feature-gates", "DRADeviceTaints"), "'DRADeviceTaints' is not NAME=true|false"),
+        (("--feature-gates", "DRADeviceTaints=yes"), "NAME=true|false"),
+        (("--feature-gates", "=true"), "has no gate ''"),
+    ],
+)
+def test_a_gate_or_version_that_does_not_exist_is_wrong_usage_and_lists_those_that_do(
+    run: Run, options: tuple[str, ...], words: str
+) -> None:
+    code, out, err = run("place", "-f", "no-such-file", *options)
+    assert (code, out) == (2, "")
+    assert words in " ".join(err.split())
+
+
+def test_a_gate_that_changes_nothing_here_is_said_so(tmp_path: Path, run: Run) -> None:
+    file = dump.write(tmp_path / "c.yaml", [*MISSION, dump.claim("one")])
+    code, _, err = run("place", "-f", file, "--feature-gates", "DRAExtendedResource=false")
+    assert code == 0
+    assert "DRAExtendedResource is ignored" in err

@@ -19,7 +19,7 @@ from baro.model.validation import (
     validate_create,
     validate_update,
 )
-from baro.model.validation.rules import Rules
+from baro.model.validation.rules import Rules, known_gates
 from tests.support.oracle_inputs import inputs
 from tests.support.schema import bodies, claim_body, slice_body
 
@@ -318,6 +318,23 @@ def test_list_attributes_count_by_their_items() -> None:
     assert str(cause) == (
         "spec.devices[0]: Invalid value: 52: the total number of attribute values must not exceed 48"
     )
+
+
+def test_a_stored_object_has_no_empty_list_but_keeps_other_empty_values() -> None:
+    body = claim_body()
+    body["spec"]["devices"].update(requests=[], constraints=[])
+    assert judge_create(body, Rules()).body == {**body, "spec": {"devices": {}}}
+    other = slice_body({"name": "d0", "attributes": {}, "taints": []})
+    kept = judge_create(other, Rules()).body
+    assert kept is not None
+    assert kept["spec"]["devices"] == [{"name": "d0", "attributes": {}}]
+
+
+def test_a_version_knows_the_gates_that_it_or_an_older_one_brought() -> None:
+    assert "DRADeviceTaintRules" not in known_gates("1.34")
+    assert set(known_gates("1.37")) == set(GATES)
+    for older, newer in itertools.pairwise(KUBE_VERSIONS):
+        assert default_gates(older) <= set(known_gates(older)) <= set(known_gates(newer))
 
 
 def test_default_gates_grow_with_the_versions() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,7 @@ from baro.model.errors import InputError
 from baro.model.names import API_VERSION
 
 if TYPE_CHECKING:
+    from baro.allocator import Features
     from baro.inventory import Snapshot
     from baro.model.kinds.resource import ResourceClaim
     from baro.placement import Placement
@@ -28,8 +30,29 @@ if TYPE_CHECKING:
     help="first-fit makes kube-scheduler's own choice.",
 )
 @click.option("--together", is_flag=True, help="Place all claims on one node, as those of one pod.")
+@click.option(
+    "--kube-version",
+    default="1.37",
+    show_default=True,
+    help="Take this Kubernetes version's defaults, 1.34 to 1.38.",
+)
+@click.option(
+    "--feature-gates",
+    "gates",
+    metavar="NAME=true|false,...",
+    multiple=True,
+    help="Feature gates that the cluster has on or off against the defaults.",
+)
 @output_option("table", "wide", "json", "yaml")
-def command(files: tuple[str, ...], nodes: tuple[str, ...], policy: str, together: bool, output: str) -> int:
+def command(
+    files: tuple[str, ...],
+    nodes: tuple[str, ...],
+    policy: str,
+    together: bool,
+    kube_version: str,
+    gates: tuple[str, ...],
+    output: str,
+) -> int:
     """Place the unallocated claims in FILES on the devices of the ResourceSlices in FILES.
 
     Claims with an allocation count as in use. The claims of one pod are placed together; otherwise claims
@@ -41,18 +64,48 @@ def command(files: tuple[str, ...], nodes: tuple[str, ...], policy: str, togethe
     from baro.model.load import load_paths  # noqa: PLC0415
     from baro.placement import requests  # noqa: PLC0415
 
+    features = _features(kube_version, gates)
     objects = [
         item for document in load_paths(files) if (item := to_kind(document.body, document.where)) is not None
     ]
-    snapshot = Snapshot.from_objects(objects)
+    snapshot = _seen(Snapshot.from_objects(objects), features)
     templates = [item for item in objects if isinstance(item, ResourceClaimTemplate)]
     wanted = requests.groups(snapshot.pods, snapshot.claims, templates)
     _check(snapshot, wanted, nodes)
     if together:
         wanted = (requests.together(wanted),)
-    placed = _place_all(snapshot, wanted, nodes or None, policy)
+    placed = _place_all(snapshot, wanted, nodes or None, policy, features)
     _print(placed, output)
     return 0 if all(placement.fits for _, placement in placed) else 1
+
+
+def _features(kube_version: str, texts: Iterable[str]) -> Features:
+    """The allocator's features; raises a usage error for what does not exist, before any file is read."""
+    from baro.allocator.features import KUBE_VERSIONS, FeatureError, Features, without_effect  # noqa: PLC0415
+
+    if kube_version not in KUBE_VERSIONS:
+        listed = ", ".join(KUBE_VERSIONS)
+        raise click.BadParameter(f"{kube_version!r} is not one of {listed}.", param_hint="--kube-version")
+    changes: dict[str, bool] = {}
+    for item in filter(None, (part.strip() for text in texts for part in text.split(","))):
+        gate, _, value = item.partition("=")
+        if value.lower() not in ("true", "false"):
+            raise click.BadParameter(f"{item!r} is not NAME=true|false.", param_hint="--feature-gates")
+        changes[gate] = value.lower() == "true"
+    try:
+        features = Features.of_version(kube_version, changes)
+    except FeatureError as error:
+        raise click.BadParameter(f"{error}.", param_hint="--feature-gates") from None
+    for gate in without_effect(changes):
+        progress(f"{gate} is ignored: baro place knows nothing that depends on it")
+    return features
+
+
+def _seen(snapshot: Snapshot, features: Features) -> Snapshot:
+    """What a scheduler with these features looks at."""
+    import msgspec  # noqa: PLC0415 - a lazy module imports on use
+
+    return snapshot if features.taint_rules else msgspec.structs.replace(snapshot, taint_rules=())
 
 
 def _check(snapshot: Snapshot, wanted: tuple[Group, ...], nodes: tuple[str, ...]) -> None:
@@ -79,7 +132,11 @@ def _check(snapshot: Snapshot, wanted: tuple[Group, ...], nodes: tuple[str, ...]
 
 
 def _place_all(
-    snapshot: Snapshot, wanted: tuple[Group, ...], nodes: tuple[str, ...] | None, policy: str
+    snapshot: Snapshot,
+    wanted: tuple[Group, ...],
+    nodes: tuple[str, ...] | None,
+    policy: str,
+    features: Features,
 ) -> list[tuple[Group, Placement]]:
     """One group after another; what one takes is in use for the next."""
     from baro.inventory import Inventory  # noqa: PLC0415
@@ -88,7 +145,9 @@ def _place_all(
     inventory = Inventory(snapshot)
     placed = []
     for group in wanted:
-        placement = place(inventory, group.claims, nodes=nodes, policy=policy, pod=group.pod)
+        placement = place(
+            inventory, group.claims, nodes=nodes, policy=policy, features=features, pod=group.pod
+        )
         if placement.error is not None and not placement.fits:
             progress(f"{group.title}: {placement.error}")
         for claim, allocation in zip(group.claims, placement.allocations, strict=placement.fits):

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from baro.allocator import Outcome
 from baro.model.kinds.resource import ResourceClaim
 from baro.model.names import API_VERSION
 from baro.placement.place import Placement
@@ -14,8 +15,9 @@ from baro.placement.requests import key_of
 
 
 def report(claims: Sequence[ResourceClaim], placement: Placement) -> dict[str, Any]:
-    """``{apiVersion, kind, fits, node, claims: [{namespace, name, allocation}], score, reasons, …}``.
+    """``{apiVersion, kind, outcome, fits, node, claims: [{namespace, name, allocation}], score, …}``.
 
+    ``outcome`` is ``fits``, ``no-fit``, ``error`` (with the text in ``error``) or ``gave-up``.
     ``allocation`` is a resource.k8s.io/v1 AllocationResult, or null when nothing fits. ``score.gbps`` is
     the predicted GB/s of the slowest claim's set, null when unknown.
     """
@@ -23,6 +25,7 @@ def report(claims: Sequence[ResourceClaim], placement: Placement) -> dict[str, A
     return {
         "apiVersion": API_VERSION,
         "kind": "PlacementReport",
+        "outcome": outcome(placement).value,
         "fits": placement.fits,
         "node": placement.node,
         "claims": [
@@ -46,6 +49,17 @@ def report(claims: Sequence[ResourceClaim], placement: Placement) -> dict[str, A
         ],
         "excluded": [{"name": name, "reason": reason} for name, reason in placement.excluded],
     }
+
+
+def outcome(placement: Placement) -> Outcome:
+    """The answer over all nodes. An error of single nodes is none of the whole while others can be judged;
+    "no fit" is said only when no node gave up."""
+    if placement.fits:
+        return Outcome.FIT
+    if placement.error is not None:
+        return Outcome.ERROR
+    gave_up = any(decision.outcome is Outcome.GAVE_UP for decision in placement.per_node)
+    return Outcome.GAVE_UP if gave_up else Outcome.NO_FIT
 
 
 def _score(placement: Placement) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from baro.model.schema import find_kind
 from baro.model.validation.causes import Cause, Problems, Reason
 from baro.model.validation.checks import CREATE, UPDATE, Request
 from baro.model.validation.claim_spec import CheckCel
+from baro.model.validation.goview import without_empty_lists
 from baro.model.validation.prepare import prepare_create, prepare_update, stored
 from baro.model.validation.rules import DEFAULT_KUBE_VERSION, GATES, KUBE_VERSIONS, Rules, default_gates
 
@@ -113,7 +114,7 @@ def judge_create(
     prepared = prepare_create(plain, rules)
     problems = Problems(rules)
     check(Request(problems, prepared, {}, cel, namespace_labels))
-    return Verdict(_unique(problems.causes), prepared)
+    return Verdict(_unique(problems.causes), _kept(prepared))
 
 
 def judge_update(
@@ -134,7 +135,7 @@ def judge_update(
     prepared = prepare_update(plain, before, rules, subresource)
     problems = Problems(rules)
     check(Request(problems, prepared, before, cel, namespace_labels))
-    return Verdict(_unique(problems.causes), prepared)
+    return Verdict(_unique(problems.causes), _kept(prepared))
 
 
 def _rules(
@@ -158,6 +159,12 @@ def _decoded(body: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     kind = find_kind(str(converted.get("apiVersion")), str(converted.get("kind")))
     return None if kind is None else without_nulls(converted, kind.type)
+
+
+def _kept(prepared: dict[str, Any]) -> dict[str, Any]:
+    """What is stored of an object that was judged."""
+    group, kind = _identity(prepared)
+    return without_empty_lists(prepared, kind) if group == "resource.k8s.io" else prepared
 
 
 def _unique(causes: Iterable[Cause]) -> tuple[Cause, ...]:

@@ -2,7 +2,7 @@
 
 ``versioned`` is what the types of an API version marshal to (fields in declared order, empty ones left out
 unless the API marks them as required); ``internal`` is what the server's internal types do: Go's field
-names, and every field.
+names, and every field. ``without_empty_lists`` is what of an object survives storing.
 """
 
 from __future__ import annotations
@@ -59,6 +59,29 @@ def same(one: Mapping[str, Any], other: Mapping[str, Any], type_name: str) -> bo
     quantities are canonical."""
     where = "resource.k8s.io/v1"
     return one == other or versioned(one, where, type_name) == versioned(other, where, type_name)
+
+
+def without_empty_lists(value: Mapping[str, Any], type_name: str) -> dict[str, Any]:
+    """A v1 object of ``resource.k8s.io`` as it comes back from a store, which keeps no empty lists."""
+    kept: dict[str, Any] = _without_empty(
+        value, TypeRef("object", "", object_type("resource.k8s.io/v1", type_name).ref)
+    )
+    return kept
+
+
+def _without_empty(value: Any, type_: TypeRef) -> Any:
+    if type_.kind == "object" and type_.ref and isinstance(value, Mapping):
+        fields = resolve(type_.ref).fields
+        return {
+            key: _without_empty(item, fields[key].type) if key in fields else item
+            for key, item in value.items()
+            if item != [] or key not in fields or fields[key].type.kind != "array"
+        }
+    if type_.kind == "array" and type_.items and isinstance(value, list | tuple):
+        return [_without_empty(item, type_.items) for item in value]
+    if type_.kind == "map" and type_.items and isinstance(value, Mapping):
+        return {key: _without_empty(item, type_.items) for key, item in value.items()}
+    return value
 
 
 def _versioned_object(value: Mapping[str, Any], ref: str) -> dict[str, Any]:

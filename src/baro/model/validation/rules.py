@@ -1,7 +1,8 @@
 """Which rules apply: the Kubernetes version, its feature gates, and the API version of the request.
 
 What a gate covers is dropped from an object before it is validated while the gate is off (see ``prepare``).
-Source: ``pkg/features/kube_features.go`` of Kubernetes 1.34 to 1.37, default values.
+The allocator takes its features from the same table. Source: ``pkg/features/kube_features.go`` of Kubernetes
+1.34 to 1.37, default values.
 """
 
 from __future__ import annotations
@@ -20,21 +21,35 @@ _DEFAULT_ON: Final[Mapping[str, str]] = {
     "DRAAdminAccess": "1.34",
     "DRAConsumableCapacity": "1.36",
     "DRADeviceBindingConditions": "1.36",
+    "DRADeviceTaintRules": "1.37",
     "DRADeviceTaints": "1.36",
     "DRAExtendedResource": "1.36",
+    "DRAFractionalCapacityRange": "1.38",
     "DRAPartitionableDevices": "1.36",
     "DRAPrioritizedList": "1.34",
     "DRAResourceClaimDeviceStatus": "1.33",
 }
-"""Gate → first version that has it on by default."""
+"""Gate → first version that has it on by default.
+
+``DRAFractionalCapacityRange`` is beta in 1.37, but on only for servers that promise no older than 1.37.
+"""
 _DEFAULT_OFF: Final = (
-    "DRADerivedAttributes", "DRADeviceCompatibilityGroups", "DRAFractionalCapacityRange",
-    "DRAListTypeAttributes",
+    "DRADerivedAttributes", "DRADeviceCompatibilityGroups", "DRAListTypeAttributes",
     "DRANodeAllocatableResources", "DRAOptionalNodeOperations", "DRAPartitionableDevicesType",
 )  # fmt: skip
-"""``DRAFractionalCapacityRange`` is beta in 1.37, but on only for servers that promise no older than 1.37."""
+_INTRODUCED: Final[Mapping[str, str]] = {
+    "DRADerivedAttributes": "1.37",
+    "DRADeviceCompatibilityGroups": "1.37",
+    "DRADeviceTaintRules": "1.35",
+    "DRAFractionalCapacityRange": "1.37",
+    "DRAListTypeAttributes": "1.36",
+    "DRANodeAllocatableResources": "1.36",
+    "DRAOptionalNodeOperations": "1.37",
+    "DRAPartitionableDevicesType": "1.36",
+}
+"""Gate → version that brought it; the others are older than 1.35."""
 GATES: Final = tuple(sorted((*_DEFAULT_ON, *_DEFAULT_OFF)))
-"""The gates that decide about fields of ``resource.k8s.io``."""
+"""The gates that decide about fields of ``resource.k8s.io``, or about which devices a claim may have."""
 
 _FLAT_REQUEST: Final = re.compile(
     r"(devices\.requests\[\d+\])\.exactly\.(deviceClassName|selectors|allocationMode|count|adminAccess|"
@@ -47,6 +62,12 @@ def default_gates(kube_version: str = DEFAULT_KUBE_VERSION) -> frozenset[str]:
     """The gates that are on by default in ``kube_version`` (such as ``1.36``)."""
     minor = parse(kube_version)
     return frozenset(gate for gate, since in _DEFAULT_ON.items() if parse(since) <= minor)
+
+
+def known_gates(kube_version: str = DEFAULT_KUBE_VERSION) -> tuple[str, ...]:
+    """Those of ``GATES`` that ``kube_version`` has, on or off."""
+    minor = parse(kube_version)
+    return tuple(gate for gate in GATES if parse(_INTRODUCED.get(gate, "1.34")) <= minor)
 
 
 def parse(kube_version: str) -> tuple[int, int]:
