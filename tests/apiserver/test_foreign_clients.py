@@ -6,6 +6,7 @@ Two of them are optional; their tests are skipped where they are not installed.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -30,6 +31,13 @@ def server() -> Iterator[RunningServer]:
         yield running
 
 
+@pytest.fixture(autouse=True)
+def swept() -> Iterator[None]:
+    """A connection that a client leaves open is found here, not in whatever test runs next."""
+    yield
+    gc.collect()
+
+
 @pytest.fixture
 def kubeconfig(server: RunningServer, tmp_path: Path) -> Path:
     return server.write_kubeconfig(tmp_path / "config")
@@ -41,22 +49,23 @@ def test_lightkube_lists_watches_patches_applies_and_resumes(kubeconfig: Path) -
     from lightkube.generic_resource import create_namespaced_resource
 
     config = lightkube.KubeConfig.from_file(kubeconfig)
-    client = lightkube.Client(config=config, field_manager="lightkube-test")
-    maps = create_namespaced_resource("", "v1", "ConfigMap", "configmaps")
-    made = client.create(maps.from_dict(config_map(data={"a": "1"}, namespace="default")))
-    assert made.metadata.managedFields[0].manager == "lightkube-test"
-    listed = client.list(maps, namespace="default")
-    assert [item.metadata.name for item in listed] == ["m1"]
-    client.patch(maps, "m1", {"data": {"b": "2"}})
-    client.apply(maps.from_dict(config_map("m2", namespace="default")), force=True)
-    changes = client.watch(maps, namespace="default", resource_version=listed.resourceVersion)
-    assert [(what, item.metadata.name) for what, item in (next(changes), next(changes))] == [
-        ("MODIFIED", "m1"),
-        ("ADDED", "m2"),
-    ]
-    with pytest.raises(ApiError) as caught:
-        client.get(maps, "nope")
-    assert caught.value.status.reason == "NotFound"
+    with lightkube.Client(config=config, field_manager="lightkube-test") as client:
+        maps = create_namespaced_resource("", "v1", "ConfigMap", "configmaps")
+        made = client.create(maps.from_dict(config_map(data={"a": "1"}, namespace="default")))
+        assert made.metadata.managedFields[0].manager == "lightkube-test"
+        listed = client.list(maps, namespace="default")
+        assert [item.metadata.name for item in listed] == ["m1"]
+        client.patch(maps, "m1", {"data": {"b": "2"}})
+        client.apply(maps.from_dict(config_map("m2", namespace="default")), force=True)
+        changes = client.watch(maps, namespace="default", resource_version=listed.resourceVersion)
+        assert [(what, item.metadata.name) for what, item in (next(changes), next(changes))] == [
+            ("MODIFIED", "m1"),
+            ("ADDED", "m2"),
+        ]
+        changes.close()
+        with pytest.raises(ApiError) as caught:
+            client.get(maps, "nope")
+        assert caught.value.status.reason == "NotFound"
 
 
 @pytest.mark.filterwarnings("ignore")
