@@ -13,6 +13,7 @@ import msgspec
 from baro.agent.publisher import DroppedFieldsError, Published, Publisher
 from baro.agent.slices import Taints, desired_slices, lost_taints, node_topology
 from baro.model.errors import BaroError
+from baro.model.kinds.resource import ResourceSlice
 from baro.model.names import DRIVER
 from baro.topology.machine import Gpu, Machine
 
@@ -24,6 +25,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     driver: str = DRIVER
     pool: str | None = None
     compat: bool = True
+
+
+def slices_of(
+    machine: Machine, settings: Settings, taints: Taints, node_uid: str | None = None
+) -> tuple[ResourceSlice, ...]:
+    """The slices of a machine under the names of ``settings``."""
+    return desired_slices(
+        machine,
+        node=settings.node,
+        driver=settings.driver,
+        pool=settings.pool,
+        compat=settings.compat,
+        taints=taints,
+        node_uid=node_uid,
+    )
 
 
 class Agent:
@@ -66,15 +82,7 @@ class Agent:
     def _publish(self, machine: Machine, taints: Taints) -> Published:
         s = self._settings
         uid = self._node_uid()
-        slices = desired_slices(
-            machine,
-            node=s.node,
-            driver=s.driver,
-            pool=s.pool,
-            compat=s.compat,
-            taints=taints,
-            node_uid=uid,
-        )
+        slices = slices_of(machine, s, taints, uid)
         return self._publisher.publish(slices, node_topology(machine, s.node, s.driver, s.pool, uid))
 
     def run(

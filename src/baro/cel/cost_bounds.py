@@ -35,9 +35,6 @@ class Bounds(msgspec.Struct, frozen=True):
     def union(self, other: Bounds) -> Bounds:
         return Bounds(min(self.min, other.min), max(self.max, other.max))
 
-    def at_least_one(self) -> Bounds:
-        return Bounds(max(self.min, 1), max(self.max, 1))
-
 
 def exactly(value: int) -> Bounds:
     return Bounds(value, value)

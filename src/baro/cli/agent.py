@@ -136,16 +136,10 @@ def print_slices(machine: Machine, settings: Settings) -> None:
     """The slices as ``kubectl apply`` takes them, one YAML document each."""
     import yaml  # noqa: PLC0415
 
-    from baro.agent.slices import desired_slices, lost_taints, reconcile  # noqa: PLC0415
+    from baro.agent.service import slices_of  # noqa: PLC0415
+    from baro.agent.slices import lost_taints, reconcile  # noqa: PLC0415
 
-    slices = desired_slices(
-        machine,
-        node=settings.node,
-        driver=settings.driver,
-        pool=settings.pool,
-        compat=settings.compat,
-        taints=lost_taints(machine, settings.driver),
-    )
+    slices = slices_of(machine, settings, lost_taints(machine, settings.driver))
     documents = [item.to_dict() for item in reconcile((), slices).create]
     click.echo(yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True, width=110), nl=False)
     for warning in machine.warnings:

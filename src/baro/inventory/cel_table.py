@@ -60,10 +60,6 @@ class CelTable:
         found = self._column(column)
         return [None] if found is None else list(self._converted(found))
 
-    def rows_of(self, column: ColumnRef, code: int) -> NDArray[np.int64] | None:
-        """No inverted index is kept yet."""
-        return None
-
     def code_of(self, column: ColumnRef, value: Value) -> int:
         """The code of a value, 0 when no device has it."""
         found = self._column(column)

@@ -140,9 +140,6 @@ class DeviceTable:
         codes, vocabulary = self._names.codes, self._names.vocabulary
         return [vocabulary[codes[row]][1] for row in rows]  # type: ignore[index, misc]
 
-    def driver_code(self, row: int) -> int:
-        return self.drivers.code(row)
-
     def rare(self, row: int) -> DeviceExtra:
         return self.extras.get(row, NO_EXTRA)
 

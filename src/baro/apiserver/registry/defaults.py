@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from baro.apiserver.storage import ResourceKey
+from baro.model.validation.prepare import default_count
 
 Body = dict[str, Any]
 
@@ -93,12 +94,7 @@ def _requests(spec: Any) -> None:
     devices = spec.get("devices") if isinstance(spec, dict) else None
     for request in _dicts(devices.get("requests") if isinstance(devices, dict) else None):
         for exact in (*_dicts([request.get("exactly")]), *_dicts(request.get("firstAvailable"))):
-            if not exact.get("allocationMode"):
-                exact["allocationMode"] = "ExactCount"
-            if exact["allocationMode"] == "ExactCount" and not exact.get("count"):
-                exact["count"] = 1
-            elif not exact.get("count"):
-                exact.pop("count", None)
+            default_count(exact)
             for toleration in _dicts(exact.get("tolerations")):
                 if not toleration.get("operator"):
                     toleration["operator"] = "Equal"

@@ -101,13 +101,14 @@ def set_defaults(body: Body, version: str = "v1") -> None:
         for exact in _exacts(request):
             flat = version == "v1beta1" and exact is request.get("exactly")
             if not flat or exact.get("deviceClassName"):
-                _default_count(exact)
+                default_count(exact)
             _default_operators(exact)
     for result in _results(body):
         _default_operators(result)
 
 
-def _default_count(exact: Body) -> None:
+def default_count(exact: Body) -> None:
+    """Allocation mode and count of a request as the server fills them in, in place."""
     if not exact.get("allocationMode"):
         exact["allocationMode"] = "ExactCount"
     if exact["allocationMode"] == "ExactCount" and not exact.get("count"):
