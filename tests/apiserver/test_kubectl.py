@@ -48,7 +48,7 @@ def table(text: str) -> list[list[str]]:
 
 
 def test_version_and_resources(anywhere: Kubectl) -> None:
-    assert "Server Version: v1.37.1" in anywhere("version")
+    assert "Server Version: v1.37.2" in anywhere("version")
     rows = {row[0]: row[1:] for row in table(anywhere("api-resources"))}
     assert rows["resourceclaims"] == ["resource.k8s.io/v1", "true", "ResourceClaim"]
     assert rows["pods"] == ["po", "v1", "true", "Pod"]

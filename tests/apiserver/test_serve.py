@@ -19,7 +19,6 @@ from baro.apiserver.requests import Request
 from baro.apiserver.serve import RunningServer, _listen, write_kubeconfig
 from baro.apiserver.serving import BODY_LIMIT
 from baro.model.errors import InputError
-from tests.support import apiserver as support
 from tests.support.apiserver import MAPS
 
 
@@ -45,8 +44,9 @@ def test_nothing_is_answered_by_the_framework(server: RunningServer) -> None:
 
 
 def test_a_body_over_three_mebibytes_is_413(server: RunningServer) -> None:
-    fits = support.config_map("big", {"key": "x" * (BODY_LIMIT - 200)})
-    assert httpx2.post(f"{server.url}{MAPS}", json=fits, timeout=30).status_code == 201
+    fits = {"metadata": {"name": "big"}, "message": "x" * (BODY_LIMIT - 200)}
+    events = "/api/v1/namespaces/default/events"
+    assert httpx2.post(f"{server.url}{events}", json=fits, timeout=30).status_code == 201
     answer = httpx2.post(f"{server.url}{MAPS}", content=b"[" * (BODY_LIMIT + 1), timeout=30)
     assert answer.status_code == 413
     assert answer.json()["reason"] == "RequestEntityTooLarge"

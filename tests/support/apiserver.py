@@ -50,8 +50,13 @@ class Result(msgspec.Struct, frozen=True):
 class Api:
     """The server as a function call: no port, no thread, a clock that stands still."""
 
-    def __init__(self, store: Store | None = None) -> None:
-        app = create_app(store=store, clock=lambda: NOON, random=Random(1))  # noqa: S311 - names
+    def __init__(self, store: Store | None = None, kube_version: str = "1.37") -> None:
+        app = create_app(
+            store=store,
+            kube_version=kube_version,
+            clock=lambda: NOON,
+            random=Random(1),  # noqa: S311 - names
+        )
         self.registry = app.state.registry
         self._handler = Handler(self.registry, clock=lambda: NOON)
 

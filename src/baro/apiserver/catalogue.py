@@ -16,6 +16,7 @@ from baro.apiserver.ownership import BuiltinShape, SchemaShape, Shape
 from baro.apiserver.status import Resource
 from baro.apiserver.storage import ResourceKey
 from baro.model.schema import Kind, ObjectType, TypeRef, kinds, resolve
+from baro.model.validation.rules import DEFAULT_KUBE_VERSION, parse
 
 SERVED_SUBRESOURCES: Final = frozenset({"status", "binding", "finalize"})
 """The others that the schema knows (log, eviction, scale …) need a node or a controller and answer 404."""
@@ -25,6 +26,12 @@ NOT_STORED: Final = frozenset({("", "bindings")})
 
 _ALSO_SERVED: Final = frozenset({("resource.k8s.io/v1beta2", "DeviceTaintRule")})
 """Old versions that the catalogue of kinds has for readers only, and a real server serves with its betas."""
+
+_SINCE: Final = {
+    ("resource.k8s.io/v1beta2", "DeviceTaintRule"): "1.36",
+    ("resource.k8s.io/v1", "DeviceTaintRule"): "1.37",
+}
+"""Kinds that older Kubernetes versions do not serve, not even with their betas."""
 
 _STORED_ELSEWHERE: Final = {ResourceKey("events.k8s.io", "events"): ResourceKey("", "events")}
 """One store for both APIs of events, as in the real server."""
@@ -36,6 +43,7 @@ class Served(msgspec.Struct, frozen=True):
     """One resource in one version: ``kind`` as clients see it, ``stored`` as the store keeps it.
 
     ``custom`` is set for kinds whose schema stands in a definition (and for definitions themselves).
+    ``kube_version`` is the Kubernetes whose fields and rules apply.
     """
 
     kind: Kind
@@ -43,6 +51,7 @@ class Served(msgspec.Struct, frozen=True):
     key: ResourceKey
     subresources: tuple[str, ...]
     custom: Version | None = None
+    kube_version: str = DEFAULT_KUBE_VERSION
 
     @property
     def resource(self) -> Resource:
@@ -77,6 +86,12 @@ class Served(msgspec.Struct, frozen=True):
         return self.custom is None and not self.converted
 
 
+def _is_served(kind: Kind, version: tuple[int, int]) -> bool:
+    """Whether a Kubernetes of that version serves the kind, all betas on."""
+    named = (kind.api_version, kind.kind)
+    return (kind.served or named in _ALSO_SERVED) and version >= parse(_SINCE.get(named, "1.0"))
+
+
 def _binding() -> Served:
     kind = next(kind for kind in kinds() if (kind.group, kind.kind) == ("", "Binding"))
     return Served(kind, kind, ResourceKey("", "bindings"), ())
@@ -102,9 +117,12 @@ class Catalogue:
     Definitions come and go; a kind that is compiled in stays as it is, whatever a definition says of it.
     """
 
-    def __init__(self, known: Iterable[Kind] | None = None) -> None:
+    def __init__(
+        self, known: Iterable[Kind] | None = None, *, kube_version: str = DEFAULT_KUBE_VERSION
+    ) -> None:
+        self.kube_version = kube_version
         every = kinds() if known is None else known
-        served = [kind for kind in every if kind.served or (kind.api_version, kind.kind) in _ALSO_SERVED]
+        served = [kind for kind in every if _is_served(kind, parse(kube_version))]
         stored: dict[ResourceKey, Kind] = {}
         for kind in served:
             stored.setdefault(ResourceKey(kind.group, kind.plural), kind)
@@ -116,7 +134,9 @@ class Catalogue:
             own = ResourceKey(kind.group, kind.plural)
             key = _STORED_ELSEWHERE.get(own, own)
             subresources = tuple(name for name in kind.subresources if name in SERVED_SUBRESOURCES)
-            self._compiled.append(Served(kind, stored.get(key, kind), key, subresources))
+            self._compiled.append(
+                Served(kind, stored.get(key, kind), key, subresources, kube_version=kube_version)
+            )
         self._compiled.append(_DEFINITION)
         self._rebuild()
 
@@ -134,7 +154,7 @@ class Catalogue:
             kind, stored = version.kind, versions[0].kind
             key = ResourceKey(kind.group, kind.plural)
             if not any(served.key == key for served in self._compiled):
-                found.append(Served(kind, stored, key, kind.subresources, version))
+                found.append(Served(kind, stored, key, kind.subresources, version, self.kube_version))
         self._defined[str(definition["metadata"]["name"])] = tuple(found)
         self._rebuild()
 

@@ -10,23 +10,25 @@ from typing import Any, Final
 
 from baro.apiserver import reviews
 from baro.apiserver.catalogue import VERBS, Catalogue, Served
+from baro.model.validation.rules import parse
 
 Body = dict[str, Any]
 
-GIT_VERSION: Final = "v1.37.1"
-"""The Kubernetes whose answers this server imitates."""
+RELEASES: Final = {"1.34": "v1.34.4", "1.35": "v1.35.4", "1.36": "v1.36.3", "1.37": "v1.37.2"}
+"""The Kubernetes releases whose answers this server imitates."""
 _SUBRESOURCE_VERBS: Final = {"binding": ["create"], "finalize": ["update"]}
 _SUBRESOURCE_KINDS: Final = {"binding": "Binding"}
 
 
-def version() -> Body:
+def version(kube_version: str) -> Body:
     """``/version``. The platform says plainly that no Kubernetes runs here."""
+    major, minor = map(str, parse(kube_version))
     return {
-        "major": "1",
-        "minor": "37",
-        "emulationMajor": "1",
-        "emulationMinor": "37",
-        "gitVersion": GIT_VERSION,
+        "major": major,
+        "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "gitVersion": RELEASES[kube_version],
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",

@@ -127,7 +127,7 @@ class Handler:
     def _document(self, path: str, request: Request) -> Body | None:
         match path.strip("/").split("/"):
             case ["version"]:
-                return discovery.version()
+                return discovery.version(self.catalogue.kube_version)
             case [""]:
                 return {"paths": self._paths()}
             case ["api"]:

@@ -15,6 +15,7 @@ import msgspec
 
 from baro.apiserver.catalogue import Catalogue, Served
 from baro.model.schema import Field, TypeRef, resolve
+from baro.model.validation.rules import parse
 
 Body = dict[str, Any]
 
@@ -62,14 +63,14 @@ def document(catalogue: Catalogue, group: str, version: str) -> Body | None:
     for served in resources:
         if served.custom is not None:
             schemas[served.kind.type] = _custom_schema(served.custom.schema)
-            _add_schema(schemas, _METADATA)
+            _add_schema(schemas, _METADATA, catalogue.kube_version)
         else:
-            _add_schema(schemas, served.kind.type)
+            _add_schema(schemas, served.kind.type, catalogue.kube_version)
         schemas[served.kind.type]["x-kubernetes-group-version-kind"] = [_gvk(served)]
         paths.update(_paths(served))
     return {
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes (embedded in baro)", "version": "v1.37"},
+        "info": {"title": "Kubernetes (embedded in baro)", "version": f"v{catalogue.kube_version}"},
         "paths": paths,
         "components": {"schemas": schemas},
     }
@@ -82,21 +83,24 @@ def _custom_schema(schema: Mapping[str, Any]) -> Body:
     return {**schema, "properties": {**(schema.get("properties") or {}), **every}}
 
 
-def _add_schema(schemas: dict[str, Body], ref: str) -> None:
+def _add_schema(schemas: dict[str, Body], ref: str, kube_version: str) -> None:
+    """The object type ``ref`` as ``kube_version`` has it, and all that it refers to."""
+    newest = parse(kube_version)
     pending = [ref]
     while pending:
         name = pending.pop()
         if name in schemas:
             continue
         shape = resolve(name)
-        schema: Body = {"type": "object", "properties": {f.name: _property(f) for f in shape.fields.values()}}
-        required = [field.name for field in shape.fields.values() if field.required]
+        fields = [f for f in shape.fields.values() if not f.since or parse(f.since) <= newest]
+        schema: Body = {"type": "object", "properties": {f.name: _property(f) for f in fields}}
+        required = [field.name for field in fields if field.required]
         if required:
             schema["required"] = required
         if shape.atomic:
             schema["x-kubernetes-map-type"] = "atomic"
         schemas[name] = schema
-        pending += [found for field in shape.fields.values() if (found := _ref(field.type))]
+        pending += [found for field in fields if (found := _ref(field.type))]
 
 
 def _ref(type_: TypeRef) -> str | None:

@@ -28,7 +28,7 @@ def wants_protobuf(accept: str) -> bool:
 def document(catalogue: Catalogue) -> dict[str, Any]:
     """The document as JSON types."""
     definitions = {served.kind.type: {"type": "object", _GVK: [_gvk(served)]} for served in catalogue}
-    info = {"title": _TITLE, "version": "v1.37"}
+    info = {"title": _TITLE, "version": f"v{catalogue.kube_version}"}
     return {"swagger": "2.0", "info": info, "paths": {}, "definitions": definitions}
 
 

@@ -26,6 +26,7 @@ from baro.apiserver.registry.naming import Clock, utc_now
 from baro.apiserver.requests import Request
 from baro.apiserver.status import StatusError, entity_too_large, internal
 from baro.apiserver.storage import MemoryStore, Store
+from baro.model.validation.rules import DEFAULT_KUBE_VERSION
 
 BODY_LIMIT: Final = 3 * 1024 * 1024
 """Bytes of a request body; the real server has the same limit."""
@@ -39,6 +40,7 @@ def create_app(
     *,
     store: Store | None = None,
     catalogue: Catalogue | None = None,
+    kube_version: str = DEFAULT_KUBE_VERSION,
     clock: Clock = utc_now,
     random: Random | None = None,
     bookmark_seconds: float = BOOKMARK_SECONDS,
@@ -47,10 +49,11 @@ def create_app(
 
     ``clock`` gives creation times and ages, ``random`` UIDs and generated names; fixed ones make answers
     reproducible. Objects live in ``store``, by default in memory and only as long as the application.
+    ``kube_version`` (1.34 to 1.37) is the Kubernetes whose kinds, fields and rules apply.
     """
     registry = Registry(
         store if store is not None else MemoryStore(),
-        catalogue=catalogue if catalogue is not None else Catalogue(),
+        catalogue=catalogue if catalogue is not None else Catalogue(kube_version=kube_version),
         clock=clock,
         random=random,
     )

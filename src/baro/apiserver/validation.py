@@ -13,21 +13,27 @@ from typing import Any, Final, Literal
 import msgspec
 
 from baro.apiserver.catalogue import DEFINITIONS, Served
-from baro.apiserver.customs import Version, check_definition, problems, unknown_fields
+from baro.apiserver.customs import (
+    Version,
+    check_definition,
+    check_definition_update,
+    problems,
+    unknown_fields,
+)
 from baro.apiserver.patching import Patch
 from baro.apiserver.status import Cause, StatusError, bad_request, invalid
 from baro.cel import check_selector
 from baro.model.decode import Pairs, StrictError, rejection, strict_errors
 from baro.model.gotext import go_quote
 from baro.model.validation import Problems, judge_create, judge_update
-from baro.model.validation.metadata import check_metadata
+from baro.model.validation.goview import versioned
+from baro.model.validation.metadata import check_metadata, check_metadata_update
 from baro.model.validation.names import dns_subdomain
 from baro.model.validation.rules import Rules
 
 FieldValidation = Literal["Strict", "Warn", "Ignore"]
 FIELD_VALIDATION: Final[tuple[FieldValidation, ...]] = ("Strict", "Warn", "Ignore")
 
-KUBE_VERSION: Final = "1.37"
 DRA: Final = "resource.k8s.io"
 
 
@@ -79,9 +85,9 @@ def check_decoding(
 
 def _strict_errors(body: Mapping[str, Any], served: Served) -> tuple[StrictError, ...]:
     if served.custom is None:
-        return strict_errors(body, kube_version=KUBE_VERSION)
+        return strict_errors(body, kube_version=served.kube_version)
     like = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": body.get("metadata")}
-    found = [*strict_errors(like, kube_version=KUBE_VERSION), *_duplicates(body, "")]
+    found = [*strict_errors(like, kube_version=served.kube_version), *_duplicates(body, "")]
     for path in unknown_fields(body, served.custom.schema, root=True):
         found.append(StrictError(path, f"unknown field {go_quote(path)}", "unknown"))
     return tuple(found)
@@ -160,36 +166,43 @@ def check_rules(
 ) -> None:
     """Raises 422 with every rule that the object, in its stored form, breaks as a replacement of ``old``.
 
-    Objects of ``resource.k8s.io`` also lose the fields of features that are off. Updates of kinds outside
-    that group are judged as new objects; what may not change in them is the business of ``transitions``.
+    Objects of ``resource.k8s.io`` also lose the fields of features that are off, and get the form in which
+    Go writes them: nulls and empty structs where it has them, canonical quantities.
     """
     cel = check_selector
-    judged = served.kind.group == DRA
     if served.custom is not None:
-        causes = _custom_causes(stored, served.custom, definition=served.key == DEFINITIONS)
+        causes = _custom_causes(stored, served.custom, old, definition=served.key == DEFINITIONS)
     else:
-        rules = Rules(KUBE_VERSION, None, served.kind.version)
-        if old is not None and judged:
+        rules = Rules(served.kube_version, None, served.kind.version)
+        if old is not None:
             verdict = judge_update(
                 old, stored, rules, subresource=subresource, cel=cel, namespace_labels=namespace_labels
             )
         else:
             verdict = judge_create(stored, rules, cel=cel, namespace_labels=namespace_labels)
         causes = [Cause(c.code, c.path, c.message) for c in verdict.causes]
-        if judged and verdict.body is not None and not causes:
-            stored.update({name: verdict.body[name] for name in ("spec", "status") if name in verdict.body})
+        if served.kind.group == DRA and verdict.body is not None and not causes:
+            written = versioned(verdict.body, served.stored.api_version, served.kind.kind)
+            stored.update({name: written[name] for name in ("spec", "status") if name in written})
     if causes:
         name = str(stored["metadata"].get("name") or stored["metadata"].get("generateName") or "")
         raise invalid(served.kind.group, served.kind.kind, name, causes)
 
 
-def _custom_causes(stored: Mapping[str, Any], version: Version, *, definition: bool) -> list[Cause]:
+def _custom_causes(
+    stored: dict[str, Any], version: Version, old: Mapping[str, Any] | None, *, definition: bool
+) -> list[Cause]:
     """The rules of an object whose schema stands in a definition, or of a definition."""
     names = Problems()
     check_metadata(names, stored.get("metadata", {}), dns_subdomain)
-    causes = [Cause(c.code, c.path, c.message) for c in names.causes]
+    if old is not None:
+        check_metadata_update(names, stored.get("metadata", {}), old.get("metadata", {}))
+    causes = [Cause(c.code, c.path, c.message) for c in dict.fromkeys(names.causes)]
     causes += problems(stored, version.schema, root=True)
-    return causes + check_definition(dict(stored)) if definition and not causes else causes
+    if not definition or causes:
+        return causes
+    changed = check_definition_update(stored, dict(old)) if old is not None else []
+    return changed + check_definition(stored)
 
 
 def missing_name(served: Served) -> StatusError:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from baro.apiserver.catalogue import Served
+from baro.model.validation.rules import parse
 
 _DEPRECATED: Final = {
     ("resource.k8s.io", "v1beta1"): ("1.35", "1.38"),
@@ -20,7 +21,7 @@ def deprecation(served: Served) -> str | None:
     if served.custom is not None:
         return served.custom.warning or None
     life = _DEPRECATED.get((served.kind.group, served.kind.version))
-    if life is None:
+    if life is None or parse(served.kube_version) < parse(life[0]):
         return None
     name = f"{served.kind.api_version} {served.kind.kind}"
     return f"{name} is deprecated in v{life[0]}+, unavailable in v{life[1]}+"

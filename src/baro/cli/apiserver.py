@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from baro.apiserver.persistence import SqliteStore
     from baro.apiserver.registry import Registry
 
+KUBE_VERSIONS = ("1.34", "1.35", "1.36", "1.37")
+
 
 @click.command(name="apiserver")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
@@ -39,8 +41,21 @@ if TYPE_CHECKING:
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep objects in FOLDER (SQLite), where the next start finds them.",
 )
+@click.option(
+    "--kube-version",
+    type=click.Choice(KUBE_VERSIONS),
+    default="1.37",
+    show_default=True,
+    help="Kubernetes version whose kinds, fields and rules apply.",
+)
 def command(
-    host: str, port: int, kubeconfig: Path | None, files: tuple[Path, ...], folder: Path | None
+    *,
+    host: str,
+    port: int,
+    kubeconfig: Path | None,
+    files: tuple[Path, ...],
+    folder: Path | None,
+    kube_version: str,
 ) -> None:
     """Run an embedded Kubernetes API server (simulated cluster, no authentication).
 
@@ -50,7 +65,7 @@ def command(
     from baro.apiserver import create_app, run_in_thread  # noqa: PLC0415 - web libraries are slow to load
 
     store = _open_store(folder) if folder is not None else None
-    app = create_app(store=store)
+    app = create_app(store=store, kube_version=kube_version)
     if files:
         _load(app.state.registry, files)
     stop = threading.Event()

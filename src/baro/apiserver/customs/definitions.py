@@ -200,6 +200,23 @@ def _check_version(version: Body, path: str, schema_path: str) -> Iterator[Cause
             yield Cause("FieldValueInvalid", where, text)
 
 
+def check_definition_update(body: Body, old: Body) -> list[Cause]:
+    """What a definition never changes once objects may be of its kind."""
+    spec, before = body["spec"], old.get("spec") or {}
+    names, was = spec.get("names") or {}, before.get("names") or {}
+    changes = (
+        ("spec.group", spec.get("group"), before.get("group")),
+        ("spec.scope", spec.get("scope"), before.get("scope")),
+        ("spec.names.kind", names.get("kind"), was.get("kind")),
+        ("spec.names.plural", names.get("plural"), was.get("plural")),
+    )
+    return [
+        Cause("FieldValueInvalid", path, f"Invalid value: {shown(value)}: field is immutable")
+        for path, value, earlier in changes
+        if value != earlier
+    ]
+
+
 def _check_structure(schema: Mapping[str, Any], path: str, *, root: bool = False) -> Iterator[Cause]:
     """A structural schema says the type of every field."""
     free = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")

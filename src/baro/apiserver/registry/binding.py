@@ -13,9 +13,9 @@ from baro.apiserver.registry.fields import index
 from baro.apiserver.registry.options import ATTEMPTS
 from baro.apiserver.registry.strategy import PODS
 from baro.apiserver.registry.versions import to_stored
-from baro.apiserver.status import MODIFIED, Cause, Resource, bad_request, conflict, invalid
+from baro.apiserver.status import MODIFIED, Resource, bad_request, conflict
 from baro.apiserver.storage import StaleError
-from baro.apiserver.validation import check_decoding, check_kind
+from baro.apiserver.validation import check_decoding, check_kind, check_rules
 
 if TYPE_CHECKING:
     from baro.apiserver.registry.registry import Registry
@@ -28,15 +28,11 @@ def bind(registry: Registry, namespace: str, name: str, binding: Any, *, dry_run
     checked = check_kind(binding, BINDING)
     check_decoding(checked, BINDING, "Ignore", [])
     known = to_stored(checked, BINDING)
-    metadata, target = known.get("metadata") or {}, known.get("target") or {}
-    if metadata.get("name", name) != name:
+    metadata = known.setdefault("metadata", {})
+    if metadata.setdefault("name", name) != name:
         raise bad_request("name in URL does not match name in Binding object")
-    node = target.get("name")
-    if target.get("kind") not in ("", None, "Node"):
-        message = f'Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
-        raise invalid("", "Binding", name, [Cause("FieldValueNotSupported", "target.kind", message)])
-    if not isinstance(node, str) or not node:
-        raise invalid("", "Binding", name, [Cause("FieldValueRequired", "target.name", "Required value")])
+    check_rules(known, BINDING)
+    node = known["target"]["name"]
     pods = registry.catalogue.stored(PODS)
     for _attempt in range(ATTEMPTS):
         record = registry.get(pods, namespace, name)

@@ -102,10 +102,6 @@ def _requests(spec: Any) -> None:
 
 def _slice(body: Body, now: str) -> None:
     for device in _dicts((body.get("spec") or {}).get("devices")):
-        capacity = device.get("capacity")
-        for part in _dicts(capacity.values() if isinstance(capacity, dict) else None):
-            for policy in _dicts([part.get("requestPolicy")]):
-                policy.setdefault("default", None)  # Go writes this pointer even when it is nil
         for taint in _dicts(device.get("taints")):
             taint.setdefault("timeAdded", now)
 

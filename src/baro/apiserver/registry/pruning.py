@@ -1,5 +1,5 @@
-"""What a typed server does to a body by decoding and encoding it: unknown fields, nulls and empty
-lists go, quantities become canonical.
+"""What a typed server does to a body by decoding and encoding it: unknown fields and nulls go, quantities
+become canonical. Empty lists go too, but not in ``resource.k8s.io``, whose rules tell them from absent ones.
 
 Works on the schema; free documents (opaque parameters, ``NodeTopology.spec``) are kept as they are, and so
 is a body of a kind without a schema.
@@ -8,38 +8,51 @@ is a body of a kind without a schema.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from baro.model.quantity import Quantity, QuantityError
 from baro.model.schema import ObjectType, TypeRef, resolve
+from baro.model.validation.rules import parse
 
 
-def pruned(body: Mapping[str, Any], shape: ObjectType) -> dict[str, Any]:
-    """A deep copy of the fields that ``shape`` knows. Values of a wrong type are taken over as they are."""
-    kept: dict[str, Any] = {}
-    for name, field in shape.fields.items():
-        value = body.get(name)
-        if value is None:
-            continue
-        value = _value(value, field.type)
-        if field.required or value not in ({}, []) or field.type.kind not in ("array", "map"):
-            kept[name] = value
-    return kept
+def pruned(
+    body: Mapping[str, Any], shape: ObjectType, kube_version: str, *, empty: bool = False
+) -> dict[str, Any]:
+    """A deep copy of the fields that ``shape`` has in ``kube_version``, whatever their values.
+
+    ``empty``: optional lists and maps without items stay.
+    """
+    return _Pruning(parse(kube_version), empty).known(body, shape)
 
 
-def _value(value: Any, type_: TypeRef) -> Any:
-    if type_.kind == "object" and isinstance(value, Mapping):
-        return pruned(value, resolve(type_.ref)) if type_.ref else value
-    if type_.kind == "array" and isinstance(value, list | tuple) and type_.items is not None:
-        return [
-            _value({} if item is None and type_.items.kind == "object" else item, type_.items)
-            for item in value
-        ]
-    if type_.kind == "map" and isinstance(value, Mapping) and type_.items is not None:
-        return {str(key): _value(item, type_.items) for key, item in value.items() if item is not None}
-    if type_.kind == "any":
-        return _plain(value)
-    return _canonical(value) if type_.kind == "quantity" else value
+class _Pruning(NamedTuple):
+    version: tuple[int, int]
+    empty: bool
+
+    def known(self, body: Mapping[str, Any], shape: ObjectType) -> dict[str, Any]:
+        kept: dict[str, Any] = {}
+        for name, field in shape.fields.items():
+            value = body.get(name)
+            if value is None or (field.since and parse(field.since) > self.version):
+                continue
+            value = self.value(value, field.type)
+            shown = self.empty or field.required or value not in ({}, [])
+            if shown or field.type.kind not in ("array", "map"):
+                kept[name] = value
+        return kept
+
+    def value(self, value: Any, type_: TypeRef) -> Any:
+        if type_.kind == "object" and isinstance(value, Mapping):
+            return self.known(value, resolve(type_.ref)) if type_.ref else value
+        if type_.kind == "array" and isinstance(value, list | tuple) and type_.items is not None:
+            zero = {} if type_.items.kind == "object" else None
+            return [self.value(zero if item is None else item, type_.items) for item in value]
+        if type_.kind == "map" and isinstance(value, Mapping) and type_.items is not None:
+            there = {str(key): item for key, item in value.items() if item is not None}
+            return {key: self.value(item, type_.items) for key, item in there.items()}
+        if type_.kind == "any":
+            return _plain(value)
+        return _canonical(value) if type_.kind == "quantity" else value
 
 
 def _canonical(value: Any) -> Any:

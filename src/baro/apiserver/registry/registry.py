@@ -30,7 +30,6 @@ from baro.apiserver.registry.strategy import (
     prepare_create,
     prepare_update,
 )
-from baro.apiserver.registry.transitions import refused
 from baro.apiserver.registry.versions import from_stored, to_stored, without_nulls
 from baro.apiserver.status import (
     MODIFIED,
@@ -154,7 +153,6 @@ class Registry:
             complete(body)
         labels = namespace_labels(self.store, body)
         check_rules(body, served, old=old, subresource=subresource, namespace_labels=labels)
-        set_defaults(served.key, body, self.now())  # what was judged has no nulls, and Go writes some
         if served.key == DEFINITIONS:
             body["status"] = status_of(body, self.now(), self.catalogue.taken(body))
 
@@ -326,9 +324,6 @@ class Registry:
             set_defaults(served.key, new, self.now())
             if track:
                 ownership.track(served, old, new, options, self.now(), subresource)
-            causes = refused(served, new, old, subresource)
-            if causes:
-                raise invalid(served.kind.group, served.kind.kind, name, causes)
             self._check(served, new, old, subresource)
             try:
                 return self._write(served, record, old, new, dry_run=options.dry_run)

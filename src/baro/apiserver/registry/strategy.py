@@ -1,7 +1,7 @@
 """What the server changes in an object before it is written, kind by kind: status, spec and generation.
 
 A write to the resource keeps the old status, a write to ``/status`` keeps the old spec. Bodies are stored
-forms and are changed in place. Which changes are *refused* is the business of ``transitions``.
+forms and are changed in place. Which changes are *refused* is the business of ``baro.model.validation``.
 Source: the ``strategy.go`` files of kube-apiserver 1.37.
 """
 
@@ -66,6 +66,14 @@ def prepare_create(served: Served, body: Body, now: str) -> None:
             finalizers.append("kubernetes")
     if served.key == PODS:
         body["status"] = _new_pod_status(body.get("spec") or {}, now)
+    if served.key == LEASES:
+        _drop_strategy(body)
+
+
+def _drop_strategy(lease: Body) -> None:
+    """Coordinated leader election is off by default, and so are its fields."""
+    for name in ("strategy", "preferredHolder"):
+        (lease.get("spec") or {}).pop(name, None)
 
 
 def _new_pod_status(spec: Body, now: str) -> Body:
@@ -122,6 +130,8 @@ def prepare_update(served: Served, new: Body, old: Body, subresource: str) -> No
         _keep(new, old, "status")
         if served.key == NAMESPACES:
             _keep(new.setdefault("spec", {}), old.get("spec") or {}, "finalizers")
+    if served.key == LEASES:
+        _drop_strategy(new)
     if _counts_generations(served) and new.get("spec") != old.get("spec"):
         meta["generation"] = int(old_meta.get("generation", 0)) + 1
 

@@ -19,6 +19,7 @@ from baro.model.schema import object_type
 
 Body = dict[str, Any]
 
+_DRA: Final = "resource.k8s.io"
 _METADATA: Final = object_type("meta/v1", "ObjectMeta")
 
 _EVENT_NAMES: Final = {
@@ -37,7 +38,9 @@ def to_stored(body: Mapping[str, Any], served: Served) -> Body:
     """A deep copy of the known fields, in the stored form."""
     if served.custom is not None:
         return _custom(body, served, served.custom)
-    known = pruned(body, served.shape)
+    known = pruned(body, served.shape, served.kube_version, empty=served.kind.group == _DRA)
+    if isinstance(metadata := known.get("metadata"), dict):
+        known["metadata"] = pruned(metadata, _METADATA, served.kube_version)
     if not served.converted:
         return known
     if served.kind.group == "events.k8s.io":
@@ -53,7 +56,7 @@ def _custom(body: Mapping[str, Any], served: Served, version: Version) -> Body:
     known: Body = with_defaults(without_unknown(body, version.schema, root=True), version.schema)
     metadata = known.get("metadata")
     if isinstance(metadata, Mapping):
-        known["metadata"] = pruned(metadata, _METADATA)
+        known["metadata"] = pruned(metadata, _METADATA, served.kube_version)
     else:
         known.pop("metadata", None)
     return {**known, "apiVersion": served.stored.api_version}

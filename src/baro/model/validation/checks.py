@@ -9,6 +9,7 @@ from baro.model.validation.causes import Problems
 from baro.model.validation.claim_spec import CheckCel
 from baro.model.validation.claim_status import check_claim_status
 from baro.model.validation.conditions import check_conditions
+from baro.model.validation.config import check_config_map, check_secret
 from baro.model.validation.core import (
     check_binding_object,
     check_event,
@@ -19,7 +20,8 @@ from baro.model.validation.core import (
 from baro.model.validation.goview import internal, same
 from baro.model.validation.metadata import check_metadata, check_metadata_update
 from baro.model.validation.names import dns_label, dns_subdomain
-from baro.model.validation.pod import check_pod, check_pod_update
+from baro.model.validation.pod import check_pod
+from baro.model.validation.pod_update import check_pod_status, check_pod_update
 from baro.model.validation.resource_claim import (
     check_claim_template,
     check_device_class,
@@ -144,6 +146,26 @@ def _pod_update(request: Request) -> None:
     check_pod_update(request.problems, request.body, request.old)
 
 
+def _pod_status(request: Request) -> None:
+    check_pod_status(request.problems, request.body, request.old)
+
+
+def _config_map(request: Request) -> None:
+    check_config_map(request.problems, request.body)
+
+
+def _config_map_update(request: Request) -> None:
+    check_config_map(request.problems, request.body, request.old)
+
+
+def _secret(request: Request) -> None:
+    check_secret(request.problems, request.body)
+
+
+def _secret_update(request: Request) -> None:
+    check_secret(request.problems, request.body, request.old)
+
+
 def _node(request: Request) -> None:
     check_node(request.problems, request.body)
 
@@ -179,8 +201,8 @@ CREATE: Final[Mapping[tuple[str, str], _Check]] = {
     ("", "Binding"): _binding,
     ("", "Event"): _event,
     ("", "Namespace"): _named_as_label,
-    ("", "ConfigMap"): _named_as_subdomain,
-    ("", "Secret"): _named_as_subdomain,
+    ("", "ConfigMap"): _config_map,
+    ("", "Secret"): _secret,
     ("", "ServiceAccount"): _named_as_subdomain,
     ("coordination.k8s.io", "Lease"): _lease,
     ("baro.dev", "NodeTopology"): _named_as_subdomain,
@@ -195,13 +217,15 @@ UPDATE: Final[Mapping[tuple[str, str, str], _Check]] = {
     (_DRA, "DeviceTaintRule", ""): _taint_rule_update,
     (_DRA, "DeviceTaintRule", "status"): _taint_rule_status,
     ("", "Pod", ""): _pod_update,
-    ("", "Pod", "status"): _metadata_update,
+    ("", "Pod", "status"): _pod_status,
     ("", "Node", ""): _node_update,
     ("", "Node", "status"): _node_update,
     ("", "Namespace", ""): _metadata_update,
     ("", "Namespace", "status"): _metadata_update,
-    ("", "ConfigMap", ""): _metadata_update,
-    ("", "Secret", ""): _metadata_update,
+    ("", "Namespace", "finalize"): _metadata_update,
+    ("", "Event", ""): _event,
+    ("", "ConfigMap", ""): _config_map_update,
+    ("", "Secret", ""): _secret_update,
     ("", "ServiceAccount", ""): _metadata_update,
     ("coordination.k8s.io", "Lease", ""): _lease_update,
     ("baro.dev", "NodeTopology", ""): _metadata_update,

@@ -71,7 +71,7 @@ def _check_resources(problems: Problems, status: Mapping[str, Any]) -> None:
 
 
 def check_lease(problems: Problems, body: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> None:
-    """A new lease, or one that replaces ``old``."""
+    """A new lease, or one that replaces ``old``. Strategies are a feature that is off, and dropped."""
     if old is None:
         check_metadata(problems, body.get("metadata", {}), dns_subdomain)
     else:
@@ -82,8 +82,6 @@ def check_lease(problems: Problems, body: Mapping[str, Any], old: Mapping[str, A
         problems.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0")
     if transitions is not None and transitions < 0:
         problems.invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0")
-    if spec.get("preferredHolder") and not spec.get("strategy"):
-        problems.forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined")
 
 
 def check_binding_object(problems: Problems, body: Mapping[str, Any]) -> None:

@@ -15,6 +15,8 @@ _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _KEY: Final = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE: Final = rf"({_KEY})?"
+_CONFIG_KEY: Final = r"[-._a-zA-Z0-9]+"
+_CONFIG_KEY_TEXT: Final = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
 _C_IDENTIFIER: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 _NUMBER: Final = r"(0|[1-9]\d*)"
 _PRERELEASE: Final = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
@@ -91,6 +93,18 @@ def label_value(value: str) -> Found:
     if not re.fullmatch(_VALUE, value):
         text = f"a valid label must be an empty string or {_KEY_TEXT.removeprefix('must ')}"
         found += (regex_text(text, _VALUE, "MyValue", "my_value", "12345"),)
+    return found
+
+
+def config_key(key: str) -> Found:
+    """A key of a config map or secret: a file name."""
+    found = _over(key, 253, "characters")
+    if not re.fullmatch(_CONFIG_KEY, key):
+        found += (regex_text(_CONFIG_KEY_TEXT, _CONFIG_KEY, "key.name", "KEY_NAME", "key-name"),)
+    if key in (".", ".."):
+        found += (f"must not be '{key}'",)
+    elif key.startswith(".."):
+        found += ("must not start with '..'",)
     return found
 
 

@@ -1,7 +1,7 @@
 """Rules for the parts of a pod that baro writes or depends on: containers, claims, gates, tolerations.
 
-Volumes, probes, security contexts and the like are not validated here. Source: ``pkg/apis/core/validation``
-of Kubernetes 1.37.
+Volumes, probes, security contexts and the like are not validated here; what may change in a pod is in
+``pod_update``. Source: ``pkg/apis/core/validation`` of Kubernetes 1.37.
 """
 
 from __future__ import annotations
@@ -10,30 +10,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from baro.model.validation.causes import Problems
-from baro.model.validation.metadata import check_labels, check_metadata, check_metadata_update
+from baro.model.validation.metadata import check_labels, check_metadata
 from baro.model.validation.names import dns_label, dns_subdomain, label_key, label_value
 
 NODE_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-
-_UPDATABLE: Final = (
-    "`spec.containers[*].image`",
-    "`spec.initContainers[*].image`",
-    "`spec.activeDeadlineSeconds`",
-    "`spec.tolerations` (only additions to existing tolerations)",
-    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
-)
 
 
 def check_pod(problems: Problems, body: Mapping[str, Any]) -> None:
     check_metadata(problems, body.get("metadata", {}), dns_subdomain)
     spec = body.get("spec", {})
-    _check_spec(problems, spec)
+    check_spec(problems, spec)
     if spec.get("nodeName") and spec.get("schedulingGates"):
         text = "cannot be set until all schedulingGates have been cleared"
         problems.forbidden("spec.nodeName", text)
 
 
-def _check_spec(problems: Problems, spec: Mapping[str, Any]) -> None:
+def check_spec(problems: Problems, spec: Mapping[str, Any]) -> None:
+    """What every pod's spec must satisfy, new or changed."""
     names: set[str] = set()
     for index, claim in enumerate(spec.get("resourceClaims", ())):
         _check_pod_claim(problems, claim, f"spec.resourceClaims[{index}]", names)
@@ -99,84 +92,6 @@ def _check_toleration(problems: Problems, toleration: Mapping[str, Any], path: s
         problems.unsupported(f"{path}.operator", operator, known)
     if effect and effect not in NODE_EFFECTS:
         problems.unsupported(f"{path}.effect", effect, NODE_EFFECTS)
-
-
-# --- updates ---------------------------------------------------------------------------------------------
-
-
-def check_pod_update(problems: Problems, new: Mapping[str, Any], old: Mapping[str, Any]) -> None:
-    """The few changes that a pod's spec may go through; gates only go, tolerations only come.
-
-    The server adds a difference of Go structs to the last message, which is left out here.
-    """
-    check_metadata_update(problems, new.get("metadata", {}), old.get("metadata", {}))
-    spec, before = new.get("spec", {}), old.get("spec", {})
-    _check_spec(problems, spec)
-    for field in ("containers", "initContainers"):
-        if len(spec.get(field, ())) != len(before.get(field, ())):
-            problems.forbidden(f"spec.{field}", "pod updates may not add or remove containers")
-            return
-    if not _check_deadline(problems, spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")):
-        return
-    if not all(_is_kept(toleration, spec) for toleration in before.get("tolerations", ())):
-        text = "existing toleration can not be modified except its tolerationSeconds"
-        problems.forbidden("spec.tolerations", text)
-    gates = [gate.get("name", "") for gate in before.get("schedulingGates", ())]
-    for index, gate in enumerate(spec.get("schedulingGates", ())):
-        if (name := gate.get("name", "")) not in gates:
-            text = f"only deletion is allowed, but found new scheduling gate '{name}'"
-            problems.forbidden(f"spec.schedulingGates[{index}].name", text)
-    selector, earlier = spec.get("nodeSelector", {}), before.get("nodeSelector", {})
-    if gates and any(selector.get(key) != value for key, value in earlier.items()):
-        text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-        problems.invalid("spec.nodeSelector", spec.get("nodeSelector"), text)
-    if _fixed(spec, before, gated=bool(gates)) != _fixed(before, before, gated=bool(gates)):
-        listed = ",".join(_UPDATABLE)
-        problems.forbidden("spec", f"pod updates may not change fields other than {listed}")
-
-
-def _check_deadline(problems: Problems, deadline: int | None, before: int | None) -> bool:
-    """Whether the check of the pod goes on: a wrong deadline ends it, a missing one does not."""
-    path = "spec.activeDeadlineSeconds"
-    if deadline is None:
-        if before is not None:
-            problems.invalid(path, None, "must not update from a positive integer to nil value")
-        return True
-    if not 0 <= deadline <= 2**31 - 1:
-        problems.invalid(path, deadline, "must be between 0 and 2147483647, inclusive")
-        return False
-    if before is not None and before < deadline:
-        problems.invalid(path, deadline, "must be less than or equal to previous value")
-        return False
-    return True
-
-
-def _is_kept(toleration: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
-    """Whether ``spec`` still has the toleration; its seconds may change."""
-
-    def plain(item: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in item.items() if key != "tolerationSeconds" and value != ""}
-
-    return any(plain(item) == plain(toleration) for item in spec.get("tolerations", ()))
-
-
-def _fixed(spec: Mapping[str, Any], before: Mapping[str, Any], *, gated: bool) -> dict[str, Any]:
-    """What of a pod's spec must stay as it is."""
-    free = {"activeDeadlineSeconds", "schedulingGates", "tolerations"}
-    if gated:
-        free |= {"nodeSelector", "affinity"}
-    if before.get("terminationGracePeriodSeconds", 0) < 0 and spec.get("terminationGracePeriodSeconds") in (
-        1,
-        before.get("terminationGracePeriodSeconds"),
-    ):
-        free.add("terminationGracePeriodSeconds")
-    fixed = {name: value for name, value in spec.items() if name not in free and value not in ([], {})}
-    for field in ("containers", "initContainers"):
-        fixed[field] = [
-            {key: value for key, value in container.items() if key != "image"}
-            for container in spec.get(field, ())
-        ]
-    return fixed
 
 
 # --- claims ----------------------------------------------------------------------------------------------
