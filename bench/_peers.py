@@ -92,11 +92,18 @@ def versions(running: Peers) -> str:
     return f"{MODULE} {found[MODULE]}, cel-go {found['github.com/google/cel-go']}, {found['go']}"
 
 
+def built() -> Path | None:
+    """The program of the present sources, if it has been built before."""
+    target = _cache_folder() / _digest() / "peers"
+    return target if target.is_file() else None
+
+
 def build() -> Path:
     """The program, built when its sources have changed. Raises ``BuildError``."""
+    known = built()
+    if known is not None:
+        return known
     target = _cache_folder() / _digest() / "peers"
-    if target.is_file():
-        return target
     go = go_tool(_say)
     _say(f"building upstream's allocator and CEL (once, one to four minutes on two cores) into {target}")
     started = time.monotonic()

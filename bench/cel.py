@@ -17,6 +17,7 @@ from baro.cel import ColumnRef, DeviceView, Value, compile_selector, estimate_co
 from baro.cel.columns import TRUE, evaluate_columns
 from baro.cel.environment import environment
 from baro.cel.program import checked_tree
+from baro.cel.reading import MapKind
 from baro.model.quantity import Quantity
 from baro.model.semver import SemVer
 
@@ -74,6 +75,10 @@ class SyntheticTable:
 
     def vocabulary(self, column: ColumnRef) -> Sequence[Value | Quantity | None]:
         return self._columns[column.domain, column.name][1]
+
+    def columns(self, kind: MapKind) -> list[ColumnRef]:
+        names = [name for name in self._columns if (name[1] == "memory") == (kind == "capacity")]
+        return [ColumnRef(kind, *name) for name in names]
 
     def code_of(self, column: ColumnRef, value: Value) -> int:
         return self._code_of.get(str(value), 0)

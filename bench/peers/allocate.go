@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
@@ -28,6 +29,8 @@ type allocateTask struct {
 	Claims         []*resourceapi.ResourceClaim `json:"claims"`
 	// Held are claims that have their devices already.
 	Held []*resourceapi.ResourceClaim `json:"held"`
+	// Full asks "allocate" for the results as a scheduler would write them, after one run and without times.
+	Full bool `json:"full"`
 }
 
 // allocated is the answer. Outcome is "fits", "no-fit", "error" or "timeout"; Devices holds one list of
@@ -38,7 +41,9 @@ type allocated struct {
 	Error   string     `json:"error,omitempty"`
 	OnNode  bool       `json:"onNode,omitempty"`
 	Devices [][]string `json:"devices,omitempty"`
-	Repeats int        `json:"repeats"`
+	// Results is there when the task says "full".
+	Results []resourceapi.AllocationResult `json:"results,omitempty"`
+	Repeats int                            `json:"repeats"`
 	// AllocateNs is the median of Allocate alone, with selectors compiled before.
 	AllocateNs int64 `json:"allocateNs"`
 	// NewNs is the median of NewAllocator, which a scheduler calls once per pod.
@@ -76,7 +81,7 @@ func newPod(todo *task) (*pod, error) {
 		EnableConsumableCapacity: gates.ConsumableCapacity,
 		EnableListTypeAttributes: gates.ListTypeAttributes,
 	})
-	return &pod{&todo.allocateTask, gates, inUse(todo.Held), cache, todo.limit()}, nil
+	return &pod{&todo.allocateTask, gates, inUse(todo.Held, gates.ConsumableCapacity), cache, todo.limit()}, nil
 }
 
 func (p *pod) allocator(ctx context.Context) (structured.Allocator, time.Duration, error) {
@@ -112,9 +117,10 @@ func allocate(todo *task) any {
 	answer.Name, answer.Repeats = todo.Name, 1
 	answer.FirstNs = (making + allocating).Nanoseconds()
 	answer.NewNs, answer.AllocateNs = making.Nanoseconds(), allocating.Nanoseconds()
-	if answer.Outcome == "timeout" {
+	if answer.Outcome == "timeout" || todo.Full {
 		return answer
 	}
+	answer.Results = nil
 	var makings, allocations []time.Duration
 	spent := making + allocating
 	for len(allocations) < todo.Repeats && spent+making+allocating < todo.limit() {
@@ -175,7 +181,7 @@ func judged(ctx context.Context, results []resourceapi.AllocationResult, err err
 	case results == nil:
 		return allocated{Outcome: "no-fit"}
 	}
-	return allocated{Outcome: "fits", Devices: names(results)}
+	return allocated{Outcome: "fits", Devices: names(results), Results: results}
 }
 
 // names gives driver/pool/device of what each claim gets.
@@ -191,8 +197,9 @@ func names(results []resourceapi.AllocationResult) [][]string {
 	return all
 }
 
-// inUse gathers what held claims occupy. Admin access occupies nothing.
-func inUse(held []*resourceapi.ResourceClaim) structured.AllocatedState {
+// inUse gathers what held claims occupy, as the scheduler does. Admin access occupies nothing; a share occupies
+// the whole device while sharing is off.
+func inUse(held []*resourceapi.ResourceClaim, sharing bool) structured.AllocatedState {
 	state := structured.AllocatedState{
 		AllocatedDevices:         sets.New[structured.DeviceID](),
 		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
@@ -206,8 +213,11 @@ func inUse(held []*resourceapi.ResourceClaim) structured.AllocatedState {
 			id := structured.MakeDeviceID(result.Driver, result.Pool, result.Device)
 			switch {
 			case result.AdminAccess != nil && *result.AdminAccess:
-			case result.ShareID != nil:
+			case sharing && result.ShareID != nil:
 				state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, result.ShareID))
+				if result.ConsumedCapacity == nil {
+					continue
+				}
 				state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, result.ConsumedCapacity))
 			default:
 				state.AllocatedDevices.Insert(id)
@@ -228,7 +238,7 @@ func (c classes) Get(name string) (*resourceapi.DeviceClass, error) {
 			return class, nil
 		}
 	}
-	return nil, fmt.Errorf("no device class %s", name)
+	return nil, apierrors.NewNotFound(resourceapi.Resource("deviceclass"), name)
 }
 
 // features reads gates by name. "A+B" stands for two gates that go together.

@@ -8,6 +8,7 @@
 //	{"task": "filter", …}                     claims on each of many nodes
 //	{"task": "slice", "resourceSlice": {…}}   keep the devices of a slice; answered only when it is bad
 //	{"task": "cel", …}                        one selector over all devices kept, see selector.go
+//	{"task": "check", "expression": "…"}      what upstream says to an expression, in full, see check.go
 //
 // Times are nanoseconds of wall clock. What it must not become: a second implementation of anything. It calls
 // the public API of k8s.io/dynamic-resource-allocation and counts.
@@ -103,6 +104,8 @@ func answer(line []byte, held *devices) (result any) {
 		return nil
 	case "cel":
 		return selectDevices(&todo, *held)
+	case "check":
+		return check(&todo, *held)
 	}
 	return failure{Name: todo.Name, Error: fmt.Sprintf("unknown task %q", todo.Task)}
 }

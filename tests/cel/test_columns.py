@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from baro.cel import CelRuntimeError, ColumnRef, DeviceView, Value, compile_selector
 from baro.cel.columns import ERROR, FALSE, TRUE, evaluate_columns
+from baro.cel.reading import MapKind
 from baro.model.quantity import Quantity
 from baro.model.semver import SemVer
+from tests.support.cel_generator import many
 
 
 class ListTable:
@@ -55,6 +57,13 @@ class ListTable:
         ]
         return np.array(codes, dtype=np.int32)
 
+    def columns(self, kind: MapKind) -> Sequence[ColumnRef]:
+        found: dict[ColumnRef, None] = {}
+        for view in self._views:
+            held = view.attributes if kind == "attribute" else view.capacity
+            found |= {ColumnRef(kind, domain, name): None for domain in held for name in held[domain]}
+        return list(found)
+
     def code_of(self, column: ColumnRef, value: Value) -> int:
         words = self.vocabulary(column)
         return next(
@@ -88,10 +97,14 @@ _VALUES = st.one_of(
 _VIEWS = st.builds(
     DeviceView,
     driver=st.sampled_from(["d", "e"]),
-    attributes=st.dictionaries(st.sampled_from(["d", "e"]), st.dictionaries(st.sampled_from("xyz"), _VALUES)),
+    attributes=st.dictionaries(  # a domain is only there when it has a value
+        st.sampled_from(["d", "e"]), st.dictionaries(st.sampled_from("xyz"), _VALUES, min_size=1)
+    ),
     capacity=st.dictionaries(
         st.just("d"),
-        st.dictionaries(st.just("m"), st.sampled_from([Quantity.parse("1"), Quantity.parse("2")])),
+        st.dictionaries(
+            st.just("m"), st.sampled_from([Quantity.parse("1"), Quantity.parse("2")]), min_size=1
+        ),
     ),
     allow_multiple_allocations=st.booleans(),
     broken=st.sampled_from([None, None, None, "attribute v: broken"]),
@@ -105,6 +118,21 @@ _ATOMS = (
     "device.capacity['d'].m.isGreaterThan(quantity('1'))", "device.allowMultipleAllocations",
     "device.attributes['d'].x.includes('a')", "device.attributes['d'].size() == 1",
     "device.attributes['d'].x",
+    "device.attributes['d'].exists(k, k == 'x')", "device.attributes.exists(d, d == 'e')",
+    "device.attributes.all(d, device.attributes[d].exists(k, k in ['x', 'y']))",
+    "device.attributes['d'].all(k, device.attributes['d'][k] != 'a')",
+    "device.attributes == device.attributes", "device.attributes['d'] == {'x': dyn('a'), 'y': dyn('b')}",
+    "'d' in device.attributes", "device.capacity['d'].size() > 0", "has(device.attributes[device.driver].x)",
+    "device.attributes[device.driver].x == 'a'", "device == device", "size(device.capacity) == 1",
+    "cel.bind(m, device.attributes, m['d'].size() + m.size() > 2)",
+    "device.attributes.exists(d, m, m.exists(k, k == 'z'))", "device.attributes['d'].exists(k, v, v == 'a')",
+    "device.attributes['e'].map(k, device.attributes['e'][k]).size() == 1",
+    "device.attributes[?'d'].hasValue()", "dyn(device.attributes).size() == 1",
+    "device.attributes['d'].exists(k, device.attributes['e'][k] == device.attributes['d'][k])",
+    "cel.bind(d, device.attributes['d'], d.all(k, has(d.x) && k < 'z'))",
+    "device.capacity.all(d, m, m.all(k, v, v.isGreaterThan(quantity('1'))))",
+    "device.attributes['d'][?device.driver].orValue(dyn(1)) == 1",
+    "(true ? device.attributes['d'] : {}).size() == 1",
 )  # fmt: skip
 _EXPRESSIONS = st.recursive(
     st.sampled_from(_ATOMS),
@@ -116,7 +144,7 @@ _EXPRESSIONS = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=many(400))
 @given(_EXPRESSIONS, st.lists(_VIEWS, max_size=12))
 def test_columns_and_scalar_program_agree(expression: str, views: list[DeviceView]) -> None:
     result = evaluate_columns(compile_selector(expression), ListTable(views))

@@ -1,21 +1,25 @@
 """The abstract syntax tree of a CEL expression after macro expansion.
 
 Every node carries ``at``, the character offset that messages about it point to (for a call: its operator or
-opening parenthesis). The checker writes the type it found to ``type``; nothing else is mutable by design.
+opening parenthesis), and ``start`` and ``end``, the offsets of its text (half open, without parentheses
+around the whole; -1 for nodes that a macro made up). The checker writes the type it found to ``type``;
+nothing else is mutable by design.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 
 class Node:
     """Base of all nodes."""
 
-    __slots__ = ("at", "depth", "type")
+    __slots__ = ("at", "depth", "end", "start", "type")
 
     def __init__(self, at: int) -> None:
         self.at = at
+        self.start = self.end = -1
         self.depth = 0  # nesting as cel-go counts it against its limit of 250
         self.type: Any = None
 
@@ -147,3 +151,35 @@ class Broken(Node):
     """Stands where a complaint was already noted, so that parsing can go on."""
 
     __slots__ = ()
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The direct parts of a node."""
+    if isinstance(node, Select):
+        yield node.operand
+    elif isinstance(node, Call):
+        if node.target is not None:
+            yield node.target
+        yield from node.args
+    elif isinstance(node, ListNode):
+        yield from node.elements
+    elif isinstance(node, (MapNode, Message)):
+        for entry in node.entries:
+            if isinstance(entry.key, Node):
+                yield entry.key
+            yield entry.value
+    elif isinstance(node, Comprehension):
+        yield from (node.range, node.init, node.condition, node.step, node.result)
+
+
+def walk(tree: Node) -> Iterator[tuple[Node, int]]:
+    """Every node with its depth, parents first. A node that macros share comes once."""
+    seen: set[int] = set()
+    stack = [(tree, 0)]
+    while stack:
+        node, depth = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node, depth
+        stack += [(child, depth + 1) for child in reversed(list(children(node)))]

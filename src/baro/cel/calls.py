@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from baro.cel import ast, operators
@@ -53,31 +53,31 @@ def compile_call(compiler: Compiler, node: ast.Call) -> Code:
 
 def _logic(decisive: bool) -> Callable[[Compiler, ast.Call], Code]:
     """``&&`` is decided by false, ``||`` by true; an error or a non-bool only counts when nothing decides."""
+    return lambda compiler, node: Code(logic_run(decisive, [compiler.compile(arg).run for arg in node.args]))
 
-    def build(compiler: Compiler, node: ast.Call) -> Code:
-        terms = tuple(compiler.compile(arg).run for arg in node.args)
 
-        def run(device: DeviceView, frame: Frame) -> Any:
-            failure: CelRuntimeError | None = None
-            for term in terms:
-                try:
-                    value = term(device, frame)
-                except CelRuntimeError as error:
-                    if not error.absorbable:
-                        raise
-                    failure = failure or error
-                    continue
-                if value is decisive:
-                    return decisive
-                if type(value) is not bool:
-                    failure = failure or CelRuntimeError("no such overload")
-            if failure is not None:
-                raise failure
-            return not decisive
+def logic_run(decisive: bool, terms: Sequence[Run]) -> Run:
+    """A chain of ``||`` (decided by true) or ``&&`` (by false)."""
 
-        return Code(run)
+    def run(device: DeviceView, frame: Frame) -> Any:
+        failure: CelRuntimeError | None = None
+        for term in terms:
+            try:
+                value = term(device, frame)
+            except CelRuntimeError as error:
+                if not error.absorbable:
+                    raise
+                failure = failure or error
+                continue
+            if value is decisive:
+                return decisive
+            if type(value) is not bool:
+                failure = failure or CelRuntimeError("no such overload")
+        if failure is not None:
+            raise failure
+        return not decisive
 
-    return build
+    return run
 
 
 def _conditional(compiler: Compiler, node: ast.Call) -> Code:

@@ -218,12 +218,10 @@ class _Checker:
     def message(self, node: ast.Message) -> Type:
         name = node.name.removeprefix(".")
         declared = self.environment.variables.get(name)
-        if declared is None:
+        if declared is None or declared.kind != "type":
             return self.undeclared(node.at, node.name)
         result = ERROR
-        if declared.kind != "type":
-            self.note(node.at, f"'{declared}' is not a type")
-        elif name in self.environment.messages:
+        if name in self.environment.messages:
             result = self.environment.messages[name]
         elif declared.params and declared.params[0].kind in ("struct", "well-known"):
             result = declared.params[0]

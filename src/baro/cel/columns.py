@@ -3,8 +3,9 @@
 The device table (the inventory's) hands out columns of integer codes with a vocabulary of values. The tuples
 of codes that occur are found with NumPy, the program runs once for each, and the outcome is spread over the
 rows. So the meaning is that of the scalar program by construction, and the outcome per tuple is kept: it
-explains why nothing matches. A program that uses a whole map (``device.attributes.exists(…)``) runs once per
-row.
+explains why nothing matches. A program that uses a whole map (``device.attributes.exists(…)``) reads all
+columns that the map is made of, or where only its keys matter (``reading``) whether each column has a value;
+devices of one shape so share one run.
 
 Importing this module imports NumPy; ``baro.cel`` itself does not.
 """
@@ -21,6 +22,8 @@ from numpy.typing import NDArray
 from baro.cel.device import ColumnRef, DeviceView, Value
 from baro.cel.errors import CelRuntimeError
 from baro.cel.program import Program
+from baro.cel.reading import MapKind, MapRef
+from baro.cel.shapes import column_order, presence, shaped_views
 from baro.model.quantity import Quantity
 
 FALSE, TRUE, ERROR = 0, 1, 2
@@ -43,6 +46,9 @@ class DeviceTable(Protocol):
 
     def code_of(self, column: ColumnRef, value: Value) -> int:
         """The code of a value, 0 when no device has it."""
+
+    def columns(self, kind: MapKind) -> Sequence[ColumnRef]:
+        """The columns of that kind, in the order in which ``view`` has them."""
 
     def view(self, row: int) -> DeviceView:
         """The device of a row."""
@@ -68,7 +74,8 @@ class TupleOutcome(msgspec.Struct, frozen=True, gc=False):
 class ColumnResult(msgspec.Struct, frozen=True):
     """``outcome`` per row: 0 false, 1 true, 2 error. ``group`` per row is the index into ``tuples``.
 
-    ``columns`` is ``None`` for a program that reads whole maps; then each tuple is one row, without values.
+    ``columns`` is ``None`` for a program that reads whole maps; then each tuple is one content of those maps,
+    without values.
     """
 
     columns: tuple[ColumnRef, ...] | None
@@ -87,8 +94,8 @@ def evaluate_columns(program: Program, table: DeviceTable) -> ColumnResult:
     Nothing is raised for errors of single devices: they are outcome 2 with their text in ``tuples``.
     """
     if program.columns is None:
-        return _row_by_row(program, table)
-    columns = tuple(sorted(program.columns, key=lambda column: (column.kind, column.domain, column.name)))
+        return _by_shape(program, table)
+    columns = tuple(sorted(program.columns, key=column_order))
     codes = [table.codes(column) for column in columns]
     vocabularies = [
         table.vocabulary(column) if found is not None else ()
@@ -108,6 +115,39 @@ def evaluate_columns(program: Program, table: DeviceTable) -> ColumnResult:
         outcome, error = _run(program, device)
         tuples.append(TupleOutcome(values, outcome, error, count))
     return _with_broken(columns, group, tuples, table)
+
+
+def _by_shape(program: Program, table: DeviceTable) -> ColumnResult:
+    """A program that reads whole maps: once per distinct content of those."""
+    needed = needed_columns(program, table)
+    codes = {column: table.codes(column) for column in needed}
+    classes = []
+    for column, only_presence in needed.items():
+        found = codes[column]
+        if found is not None:
+            classes.append(presence(table, column, found).astype(np.int32) if only_presence else found)
+    group, firsts, counts = _distinct(classes, table.size)
+    tuples: list[TupleOutcome] = [TupleOutcome((), FALSE, None, count) for count in counts.tolist()]
+    for place, device in shaped_views(table, codes, firsts):
+        outcome, error = _run(program, device)
+        if outcome != FALSE:
+            tuples[place] = TupleOutcome((), outcome, error, tuples[place].count)
+    return _with_broken(None, group, tuples, table)
+
+
+def needed_columns(program: Program, table: DeviceTable) -> dict[ColumnRef, bool]:
+    """The columns of a table that a program reads, in the table's order, with whether only their presence
+    matters. Columns that no device has are left out."""
+    reads = program.whole_reads
+    needed: dict[ColumnRef, bool] = {}
+    for kind in ("attribute", "capacity"):
+        for column in table.columns(kind):
+            maps = (MapRef(kind, column.domain), MapRef(kind))
+            if column in reads.columns or any(ref in reads.values for ref in maps):
+                needed[column] = False
+            elif any(ref in reads.keys for ref in maps):
+                needed[column] = True
+    return needed | {column: False for column in reads.columns if not column.domain}
 
 
 def _values(
@@ -239,7 +279,10 @@ def _groups(
 
 
 def _with_broken(
-    columns: tuple[ColumnRef, ...], group: NDArray[np.int32], tuples: list[TupleOutcome], table: DeviceTable
+    columns: tuple[ColumnRef, ...] | None,
+    group: NDArray[np.int32],
+    tuples: list[TupleOutcome],
+    table: DeviceTable,
 ) -> ColumnResult:
     """Devices that upstream cannot even convert fail for every selector, whatever their values."""
     for row in table.broken.tolist():
@@ -248,12 +291,3 @@ def _with_broken(
     outcomes = np.fromiter((entry.outcome for entry in tuples), dtype=np.int8, count=len(tuples))
     outcome = outcomes[group] if len(tuples) else np.zeros(0, dtype=np.int8)
     return ColumnResult(columns, outcome, group, tuple(tuples))
-
-
-def _row_by_row(program: Program, table: DeviceTable) -> ColumnResult:
-    tuples = []
-    for row in range(table.size):
-        outcome, error = _run(program, table.view(row))
-        tuples.append(TupleOutcome((), outcome, error, 1))
-    outcomes = np.fromiter((entry.outcome for entry in tuples), dtype=np.int8, count=len(tuples))
-    return ColumnResult(None, outcomes, np.arange(table.size, dtype=np.int32), tuple(tuples))

@@ -11,22 +11,20 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from baro.cel import ast, calls, folds, operators
+from baro.cel import ast, calls, folds, messages, operators
 from baro.cel.ast import Node
 from baro.cel.code import Code, Frame, PlanError, Run, constant
 from baro.cel.device import ColumnRef, DeviceView
+from baro.cel.environment import NAMES_OF_TYPES
 from baro.cel.errors import CelRuntimeError
 from baro.cel.macros import UNUSED
 from baro.cel.values import (
     NONE,
     UNHASHABLE,
-    Duration,
     Map,
     Optional,
-    Timestamp,
     TypeValue,
-    UInt,
-    no_overload,
+    show,
     unhashable,
 )
 
@@ -75,7 +73,7 @@ class Compiler:
         if isinstance(node, ast.MapNode):
             return self.map(node)
         if isinstance(node, ast.Message):
-            return self.message(node)
+            return messages.message_code(self, node)
         assert isinstance(node, ast.Comprehension)  # noqa: S101 the last kind of node
         return self.comprehension(node)
 
@@ -137,7 +135,10 @@ class Compiler:
         if not rest:
             return lambda device, frame: domains(getattr(device, field))
         domain = rest[0]
-        return lambda device, frame: Map(getattr(device, field).get(domain, {}).items(), native=True)
+        nothing: dict[str, Any] = {}
+        if field == "attributes":
+            return lambda device, frame: Map.of_native(device.attributes.get(domain, nothing))
+        return lambda device, frame: Map.of_native(device.capacity.get(domain, nothing))
 
     def column(self, field: str, domain: str, name: str) -> ColumnRef:
         column = ColumnRef("attribute" if field == "attributes" else "capacity", domain, name)
@@ -220,6 +221,9 @@ class Compiler:
             if node.type.kind == "type":  # upstream takes a variable of this type for the name of a type
                 raise PlanError(f"reference to undefined type: {node.name}")
             return Code(folds.load(slot))
+        name = node.name.removeprefix(".")
+        if name not in NAMES_OF_TYPES:
+            raise PlanError(f"reference to undefined type: {name}")
         named = node.type.params[0] if node.type.params else node.type
         return constant(TypeValue(named.name))
 
@@ -253,7 +257,7 @@ class Compiler:
                 value = run(device, frame)
                 if not optional:
                     found.append(value)
-                elif _unwrapped(value).present:
+                elif messages.unwrapped(value, "list element").present:
                     found.append(value.value)
             return tuple(found)
 
@@ -284,7 +288,7 @@ class Compiler:
                     raise unhashable(key)
                 if not optional:
                     entries.append((key, value))
-                elif _unwrapped(value).present:
+                elif messages.unwrapped(value, f"entry '{show(key)}'").present:
                     entries.append((key, value.value))
             return Map(entries)
 
@@ -293,32 +297,6 @@ class Compiler:
             raise PlanError("PANIC: runtime error: hash of unhashable type types.Bytes")
         return self.folded(run, is_constant)
 
-    def message(self, node: ast.Message) -> Code:
-        """A wrapper message is its value; an empty one is the zero of its type."""
-        if node.type.kind == "struct" or node.name in ("duration", "timestamp"):
-            text = f"unknown type '{node.name}'"
-
-            def fail(device: DeviceView, frame: Frame) -> Any:
-                raise CelRuntimeError(text)
-
-            return Code(fail)
-        if node.type.kind == "well-known":
-            return self.moment(node)
-        if not node.entries:
-            return constant(_ZEROS.get(node.type.name))
-        return self.compile(node.entries[-1].value)
-
-    def moment(self, node: ast.Message) -> Code:
-        """``google.protobuf.Duration{seconds: 1}`` and its sibling."""
-        kind = Duration if node.type.name.endswith("Duration") else Timestamp
-        parts = [(entry.key, self.compile(entry.value).run) for entry in node.entries]
-
-        def run(device: DeviceView, frame: Frame) -> Duration | Timestamp:
-            values = {key: value(device, frame) for key, value in parts}
-            return kind(values.get("seconds", 0) * 10**9 + values.get("nanos", 0))
-
-        return Code(run)
-
     # --- folds and bindings --------------------------------------------------------------------------
 
     def slot(self) -> int:
@@ -326,7 +304,7 @@ class Compiler:
         return self.slots - 1
 
     def comprehension(self, node: ast.Comprehension) -> Code:
-        if node.var == UNUSED and isinstance(node.range, ast.ListNode) and not node.range.elements:
+        if is_binding(node):
             return self.binding(node)
         self.costly = True
         return folds.compile_fold(self, node)
@@ -341,13 +319,18 @@ class Compiler:
         value = self.compile(node.init).run
         slot = self.slot()
         self.scopes.append({node.accu: slot})
+        self.compile(node.step)  # the variable alone: the planner refuses one of type ``type``
         result = self.compile(node.result).run
         self.scopes.pop()
         return Code(folds.bind(slot, value, result))
 
 
 _NO_DEVICE = DeviceView(driver="")
-_ZEROS: dict[str, Any] = {"bool": False, "bytes": b"", "double": 0.0, "int": 0, "string": "", "uint": UInt(0)}
+
+
+def is_binding(node: ast.Comprehension) -> bool:
+    """Whether it is no loop but a name for a value: ``cel.bind`` and what is made of it."""
+    return node.var == UNUSED and isinstance(node.range, ast.ListNode) and not node.range.elements
 
 
 def _access(node: Node) -> tuple[str | None, Node | None, bool]:
@@ -361,27 +344,22 @@ def _access(node: Node) -> tuple[str | None, Node | None, bool]:
     return None, None, False
 
 
-def _unwrapped(value: Any) -> Optional:
-    if type(value) is not Optional:
-        raise no_overload()
-    return value
+_EMPTY_MAP = Map.of_native({})
 
 
 def domains(mapping: Any) -> Map:
     """Attributes or capacity as a CEL map; an unknown domain gives an empty map."""
-    return Map(
-        ((domain, Map(inner.items(), native=True)) for domain, inner in mapping.items()),
-        default=Map(native=True),
-        native=True,
-    )
+    inner = {domain: Map.of_native(values) for domain, values in mapping.items()}
+    return Map.of_native(inner, default=_EMPTY_MAP)
 
 
 def device_map(device: DeviceView) -> Map:
     """The whole device as a map, as upstream passes it in."""
-    fields = {
-        "driver": device.driver,
-        "allowMultipleAllocations": device.allow_multiple_allocations,
-        "attributes": domains(device.attributes),
-        "capacity": domains(device.capacity),
-    }
-    return Map(fields.items(), native=True)
+    return Map.of_native(
+        {
+            "driver": device.driver,
+            "allowMultipleAllocations": device.allow_multiple_allocations,
+            "attributes": domains(device.attributes),
+            "capacity": domains(device.capacity),
+        }
+    )

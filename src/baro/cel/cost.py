@@ -13,7 +13,6 @@ import msgspec
 
 from baro.cel.ast import Node
 from baro.cel.cost_bounds import Bounds
-from baro.cel.cost_estimate import estimate
 from baro.cel.environment import EnvironmentName
 from baro.cel.errors import CelCompileError
 from baro.cel.program import MAX_COST, MAX_EXPRESSION_BYTES, Program, compile_selector, deep_stack
@@ -30,6 +29,8 @@ def estimate_cost(selector: Program | Node) -> CostEstimate:
     """
     if isinstance(selector, Program):
         return selector.cost_estimate
+    from baro.cel.cost_estimate import estimate  # noqa: PLC0415 only where costs are asked for
+
     with deep_stack():
         return estimate(selector)
 

@@ -127,6 +127,20 @@ class Constant(Step):
         return self.value
 
 
+class Fault(Step):
+    """A list or map of constants that cannot be made: as free as a constant."""
+
+    constant = True
+
+    def __init__(self, owner: int, failure: Failure) -> None:
+        super().__init__(owner)
+        self.failure = failure
+
+    def run(self, state: State) -> Any:
+        state.tracker.push(self._owner, self.failure)
+        return self.failure
+
+
 # --- attributes: a variable or value with the fields and indices after it -----------------------------------
 
 

@@ -31,6 +31,7 @@ from baro.cel.cost_steps import (
     AttributeStep,
     Conditional,
     Constant,
+    Fault,
     Qualifier,
     State,
     Step,
@@ -40,8 +41,9 @@ from baro.cel.cost_steps import (
 )
 from baro.cel.device import DeviceView
 from baro.cel.errors import CelRuntimeError
+from baro.cel.folds import WORK_LIMIT
 from baro.cel.macros import ACCUMULATOR
-from baro.cel.values import UInt
+from baro.cel.values import Map, UInt
 
 # Functions of two arguments with one implementation for all types: both arguments are evaluated even when the
 # overload is not known. Others are then dispatched like functions of many arguments.
@@ -51,6 +53,7 @@ _ONE_IMPLEMENTATION = frozenset(
         *("matches", "@sortByAssociatedKeys"),
     ]
 )
+_VARIADIC = frozenset(["string_format"])  # of two arguments, but bound as if of any number
 _REGEX = frozenset(["matches", "find", "findAll"])
 
 
@@ -173,6 +176,7 @@ class _Planner:
         if overload == "in_list" and _is_lookup(steps[1]):
             return MembershipStep(id(node), steps[0], code.run)
         eager = len(steps) <= 2 and (bool(overload) or node.function in _ONE_IMPLEMENTATION)
+        eager = eager and overload not in _VARIADIC
         if node.function in _REGEX and isinstance(steps[1], Constant) and type(steps[1].value) is str:
             eager = False
         run = append_or(code.run) if nodes and _is_accumulator(nodes[0]) else code.run
@@ -213,7 +217,12 @@ class _Planner:
         code = self.compute(node, nodes, steps)
         if code.constant and not isinstance(node, ast.Message):
             return Constant(id(node), code.value)
-        return ConstructorStep(id(node), steps, code.run, charge)
+        step = ConstructorStep(id(node), steps, code.run, charge)
+        if steps and all(part.constant for part in steps) and not isinstance(node, ast.Message):
+            made = step.run(State(Map(), 0, Tracker(WORK_LIMIT)))
+            if type(made) is Failure:
+                return Fault(id(node), made)
+        return step
 
     def list_node(self, node: ast.ListNode) -> Step:
         return self.constructor(node, list(node.elements), LIST_COST)

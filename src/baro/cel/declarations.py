@@ -1,9 +1,10 @@
 """Every function that a device selector may call: its overloads and their types.
 
 One line per overload: ``name | id | argument types | result``, with ``-`` for no arguments; a leading dot
-marks a method (the first type is the target). Capital letters are type parameters. Source of the set: the CEL
-environment of Kubernetes 1.37 (base environment of the API server plus ``cel.bind``); the meaning lives in
-``functions``.
+marks a method (the first type is the target). Capital letters are type parameters. The order of the overloads
+of one name is upstream's: it decides what an operand of unknown type is taken to be. Source of the set: the
+CEL environment of Kubernetes 1.37 (base environment of the API server plus ``cel.bind``); the meaning lives
+in ``functions``.
 """
 
 from __future__ import annotations
@@ -29,8 +30,11 @@ NAMED = {
     for name in ("Authorizer", "PathCheck", "GroupCheck", "ResourceCheck", "Decision")
 }  # fmt: skip
 
-_ORDERED = ["bool", "int", "uint", "double", "string", "bytes", "timestamp", "duration"]
-_MIXED = ["int-double", "int-uint", "uint-double", "uint-int", "double-int", "double-uint"]
+_ORDERED = [
+    *("bool", "int", "int-double", "int-uint", "uint", "uint-double", "uint-int"),
+    *("double", "double-int", "double-uint", "string", "bytes", "timestamp", "duration"),
+]
+"""Types that can be compared for order, and pairs of them."""
 _SORTABLE = ["int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"]
 _TIME_PARTS = [
     "FullYear",
@@ -44,6 +48,7 @@ _TIME_PARTS = [
     "Seconds",
     "Milliseconds",
 ]
+_DURATION_PARTS = ["Hours", "Minutes", "Seconds", "Milliseconds"]
 _FORMATS = [
     "byte",
     "date",
@@ -151,10 +156,6 @@ size | size_string | string | int
 .startsWith | starts_with_string | string, string | bool
 matches | matches | string, string | bool
 .matches | matches_string | string, string | bool
-.getHours | duration_to_hours | duration | int
-.getMinutes | duration_to_minutes | duration | int
-.getSeconds | duration_to_seconds | duration | int
-.getMilliseconds | duration_to_milliseconds | duration | int
 optional.none | optional_none | - | optional(V)
 optional.of | optional_of | V | optional(V)
 optional.ofNonZeroValue | optional_ofNonZeroValue | V | optional(V)
@@ -275,6 +276,10 @@ _AUTHORIZATION = """
 """
 # No device selector can get at an authorizer, but the names are declared, which shows in messages.
 
+_OLD_LISTS = (
+    ".indexOf | list_a_index_of_int | list(A), A | int",
+    ".lastIndexOf | list_a_last_index_of_int | list(A), A | int",
+)
 _INCLUDES = ".includes | list_includes_dyn_dyn | dyn, dyn | bool"
 
 
@@ -292,13 +297,14 @@ Functions = dict[str, tuple[Overload, ...]]
 def _generated() -> list[str]:
     lines = []
     for operator, word in (("<", "less"), ("<=", "less_equals"), (">", "greater"), (">=", "greater_equals")):
-        lines += [f"_{operator}_ | {word}_{kind} | {kind}, {kind} | bool" for kind in _ORDERED]
-        for pair in _MIXED:
-            first, second = pair.split("-")
-            lines.append(f"_{operator}_ | {word}_{first}_{second} | {first}, {second} | bool")
+        for kind in _ORDERED:
+            first, _, second = kind.partition("-")
+            suffix = kind.replace("-", "_")
+            lines.append(f"_{operator}_ | {word}_{suffix} | {first}, {second or first} | bool")
     for part in _TIME_PARTS:
         lines.append(f".get{part} | timestamp_to_{part} | timestamp | int")
         lines.append(f".get{part} | timestamp_to_{part}_tz | timestamp, string | int")
+    lines += [f".get{part} | duration_to_{part.lower()} | duration | int" for part in _DURATION_PARTS]
     for kind in _SORTABLE:
         lines.append(f".isSorted | list_{kind}_is_sorted_bool | list({kind}) | bool")
         lines.append(f".sort | list_{kind}_sort | list({kind}) | list({kind})")
@@ -349,6 +355,10 @@ def functions(with_includes: bool) -> Functions:
         *_AUTHORIZATION.splitlines(),
         _INCLUDES * with_includes,
     ]
+    if not with_includes:  # the older library of lists, which comes before the one of strings
+        lines = [line for line in lines if line in _OLD_LISTS] + [
+            line for line in lines if line not in _OLD_LISTS
+        ]
     for line in filter(None, lines):
         name, identifier, args, result = (part.strip() for part in line.split(" | "))
         member, name = name.startswith("."), name.removeprefix(".")

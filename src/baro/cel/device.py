@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from baro.model.kinds.resource import DeviceAttribute, DeviceCapacity
 from baro.model.quantity import Quantity
 from baro.model.semver import SemVer, SemVerError
+
+if TYPE_CHECKING:  # much to load for their names
+    from baro.model.kinds.resource import DeviceAttribute, DeviceCapacity
 
 Value = bool | int | str | SemVer | tuple[bool, ...] | tuple[int, ...] | tuple[str, ...] | tuple[SemVer, ...]
 """An attribute's value; lists are tuples."""

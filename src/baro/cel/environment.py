@@ -42,6 +42,14 @@ _TYPE_NAMES: dict[str, Type] = {
     "google.protobuf.Empty": types.struct("google.protobuf.Empty"),
     "net.IP": NAMED["ip"], "net.CIDR": NAMED["cidr"], "kubernetes.DRADevice": DEVICE,
 }  # fmt: skip
+NAMES_OF_TYPES = frozenset(
+    [
+        *("bool", "bytes", "double", "int", "string", "uint", "null_type", "list", "map", "type"),
+        *("optional_type", "google.protobuf.Timestamp", "google.protobuf.Duration", "google.protobuf.Empty"),
+        *("net.IP", "net.CIDR"),
+    ]
+)
+"""Types that are values by their name. The checker knows more, which upstream's planner then cannot find."""
 _WRAPPERS = {
     "BoolValue": types.BOOL, "BytesValue": types.BYTES, "DoubleValue": types.DOUBLE,
     "FloatValue": types.DOUBLE,

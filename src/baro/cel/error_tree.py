@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from baro.cel import ast
 from baro.cel.ast import Node
-from baro.cel.errors import LOST, Issue, Source
+from baro.cel.errors import LOST, MAX_DEPTH, NOWHERE, Issue, Source
 from baro.cel.lexer import OPERATORS, RESERVED, T, Token
 from baro.cel.literals import LiteralError, parse_literal
 from baro.cel.macros import MacroError, expand
@@ -18,8 +18,15 @@ from baro.cel.syntax_errors import ParseTree
 def tree_issues(source: Source, tree: ParseTree) -> list[Issue]:
     """The complaints in the order of the walk."""
     walk = _Walk(source)
-    walk.visit(tree)
+    try:
+        walk.visit(tree)
+    except _TooDeepError:
+        walk.issues.append(source.issue(NOWHERE, "max recursion depth exceeded"))
     return walk.issues
+
+
+class _TooDeepError(Exception):
+    """Upstream's walk ends here."""
 
 
 def _trees(tree: ParseTree) -> list[ParseTree]:
@@ -30,10 +37,18 @@ def _tokens(tree: ParseTree, kind: T) -> list[Token]:
     return [part for part in tree.parts if isinstance(part, Token) and part.kind == kind]
 
 
+def _is_operation(tree: ParseTree) -> bool:
+    """Whether upstream counts it as a level of depth."""
+    if tree.rule == "expr":
+        return bool(_tokens(tree, T.QUESTION))
+    return tree.rule in ("relation", "calc", "member") and tree.alternative is not None
+
+
 class _Walk:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.issues: list[Issue] = []
+        self.depth = 0
 
     def complain(self, at: int, message: str) -> Node:
         self.issues.append(self.source.issue(at, message))
@@ -42,6 +57,15 @@ class _Walk:
     def visit(self, tree: ParseTree | None) -> Node:
         if tree is None:
             return ast.Broken(LOST)
+        counts = _is_operation(tree)
+        self.depth += counts
+        if self.depth > MAX_DEPTH:
+            raise _TooDeepError
+        node = self.visit_rule(tree)
+        self.depth -= counts
+        return node
+
+    def visit_rule(self, tree: ParseTree) -> Node:
         if tree.rule in ("start", "optExpr"):
             return self.visit(next(iter(_trees(tree)), None))
         if tree.rule in ("relation", "calc"):
@@ -163,10 +187,16 @@ class _Walk:
         return tuple(found)
 
     def fields(self, tree: ParseTree | None) -> None:
-        if tree is not None:
-            for part in _trees(tree):
-                if part.rule == "expr":
-                    self.visit(part)
+        if tree is None:
+            return
+        fields = [part for part in _trees(tree) if part.rule == "optField"]
+        values = [part for part in _trees(tree) if part.rule == "expr"]
+        for _, field, value in zip(_tokens(tree, T.COLON), fields, values, strict=False):
+            names = [part for part in _trees(field) if part.rule == "escapeIdent"]
+            if not names or not any(isinstance(part, Token) for part in names[0].parts):
+                self.complain(tree.start, "unsupported ident kind")
+            else:
+                self.visit(value)
 
     def literal(self, tree: ParseTree) -> Node:
         tokens = [part for part in tree.parts if isinstance(part, Token)]

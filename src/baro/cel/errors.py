@@ -10,7 +10,10 @@ from bisect import bisect_right
 
 import msgspec
 
-_MAX_REPORTED = 100
+MAX_DEPTH = 250
+"""How deep an expression may nest, in levels that upstream counts."""
+MOST_ISSUES = 100
+"""How many complaints upstream keeps; after one more it stops parsing."""
 _MAX_SNIPPET_BYTES = 16384
 
 NOWHERE, LOST = -1, -2
@@ -52,6 +55,10 @@ class CelRuntimeError(Exception):
         self.absorbable = absorbable
 
 
+def _place(issue: Issue) -> tuple[int, int]:
+    return issue.line, issue.column
+
+
 class Source:
     """An expression's text with its line starts."""
 
@@ -70,8 +77,12 @@ class Source:
             return Issue(-1 if offset == NOWHERE else 1, 0, message)
         if not self.text:
             return Issue(1, 0, message)  # cel-go has no first column in an empty text
+        return Issue(*self.place(offset), message)
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Line and column of a character offset, from 1."""
         line = bisect_right(self._starts, offset)
-        return Issue(line, offset - self._starts[line - 1] + 1, message)
+        return line, offset - self._starts[line - 1] + 1
 
     def between(self, start: int, end: int) -> str:
         """The text from start to end without what is no token."""
@@ -82,16 +93,14 @@ class Source:
                 at = last
         return kept + self.text[at:end]
 
-    def render(self, issues: tuple[Issue, ...]) -> str:
-        """All complaints with their snippets, at most 100, as one text."""
-        shown = [self._display(issue) for issue in issues[:_MAX_REPORTED]]
-        if len(issues) > _MAX_REPORTED:
-            shown.append(f"{len(issues) - _MAX_REPORTED} more errors were truncated")
-        return "\n".join(shown)
-
     def compile_error(self, issues: list[Issue]) -> CelCompileError:
-        ordered = tuple(sorted(issues, key=lambda issue: (issue.line, issue.column)))
-        return CelCompileError(f"compilation failed: {self.render(ordered)}", ordered)
+        """All complaints with their snippets as one error: the first 100 found, in order of place."""
+        kept = tuple(sorted(issues[:MOST_ISSUES], key=_place))
+        shown = [self._display(issue) for issue in kept]
+        if len(issues) > MOST_ISSUES:
+            shown.append(f"{len(issues) - MOST_ISSUES} more errors were truncated")
+        text = "\n".join(shown)
+        return CelCompileError(f"compilation failed: {text}", kept)
 
     def _display(self, issue: Issue) -> str:
         head = f"ERROR: <input>:{issue.line}:{issue.column}: {issue.message}"

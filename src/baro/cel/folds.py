@@ -11,11 +11,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from baro.cel import ast
-from baro.cel.ast import Node
+from baro.cel.ast import Node, walk
 from baro.cel.code import Code, Frame, Run
 from baro.cel.device import DeviceView
 from baro.cel.errors import CelRuntimeError
-from baro.cel.validators import walk
 from baro.cel.values import Map, go_type, no_overload
 
 if TYPE_CHECKING:
@@ -81,6 +80,12 @@ def compile_fold(compiler: Compiler, node: ast.Comprehension) -> Code:
     if node.var2 is not None and second is not None:
         names[node.var2] = second
     compiler.scopes.append(names)
+    quantifier = _quantified(node)
+    if quantifier is not None:
+        body = compiler.compile(quantifier[1]).run
+        del compiler.scopes[-2:]
+        charge = _weight(node.step) + _weight(node.condition)
+        return Code(_search(over, (first, second), body, (quantifier[0], charge)))
     condition = None if _always(node.condition) else compiler.compile(node.condition).run
     appended = _appended(node)
     if appended is None:
@@ -95,6 +100,55 @@ def compile_fold(compiler: Compiler, node: ast.Comprehension) -> Code:
     if appended is not None:
         return Code(_collect(over, (accu, first, second), when, element, (result, charge)))
     return Code(_loop(over, (accu, first, second), (init, condition, step, result), charge))
+
+
+def _quantified(node: ast.Comprehension) -> tuple[bool, Node] | None:
+    """(what decides, body) of ``exists`` (true) and ``all`` (false)."""
+    step = node.step
+    if not isinstance(step, ast.Call) or step.function not in ("_||_", "_&&_") or len(step.args) != 2:
+        return None
+    starts = node.init.value if isinstance(node.init, ast.Literal) else None
+    if (
+        type(starts) is not bool
+        or not _is_name(node.result, node.accu)
+        or not _is_name(step.args[0], node.accu)
+    ):
+        return None
+    return not starts, step.args[1]
+
+
+def _is_name(node: Node, name: str) -> bool:
+    return isinstance(node, ast.Ident) and node.name == name
+
+
+def _search(over: Run, slots: tuple[int, int | None], body: Run, rest: tuple[bool, int]) -> Run:
+    """``exists`` and ``all``: ends at the first element that decides; else the first failure counts."""
+    first, second = slots
+    decisive, charge = rest
+
+    def run(device: DeviceView, frame: Frame) -> bool:
+        failure: CelRuntimeError | None = None
+        for one, other in rounds(over(device, frame), second is not None):
+            spend(frame, charge)
+            frame[first] = one
+            if second is not None:
+                frame[second] = other
+            try:
+                value = body(device, frame)
+            except CelRuntimeError as error:
+                if not error.absorbable:
+                    raise
+                failure = failure or error
+                continue
+            if value is decisive:
+                return decisive
+            if type(value) is not bool:
+                failure = failure or no_overload()
+        if failure is not None:
+            raise failure
+        return not decisive
+
+    return run
 
 
 def _always(node: Node) -> bool:

@@ -137,17 +137,19 @@ class Token(NamedTuple):
         return self.at + len(self.text)
 
 
-def tokenize(source: Source) -> tuple[list[Token], list[Issue]]:
-    """Tokens (the last one is EOF) and the complaints about what is no token."""
+def tokenize(source: Source) -> tuple[list[Token], list[tuple[int, Issue]]]:
+    """Tokens (the last one is EOF), and the complaints about what is no token, each with the number of tokens
+    before it."""
     text, at = source.text, 0
     tokens: list[Token] = []
-    issues: list[Issue] = []
+    issues: list[tuple[int, Issue]] = []
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
             hope = _HOPE.match(text, at)
             end = min((hope.end() if hope else at) + 1, len(text))
-            issues.append(source.issue(at, f"Syntax error: token recognition error at: '{text[at:end]}'"))
+            message = f"Syntax error: token recognition error at: '{text[at:end]}'"
+            issues.append((len(tokens), source.issue(at, message)))
             source.skipped.append((at, end))
             at = end
             continue

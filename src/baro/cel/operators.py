@@ -180,10 +180,10 @@ def contains(element: Any, container: Any) -> bool:
 def list_index(index: Any) -> int:
     """The position an index value names. Doubles and unsigned integers serve when they are whole."""
     kind = type(index)
-    if kind is int or kind is UInt:
+    if kind is int:
         return int(index)
-    if kind is float:
-        if index == math.floor(index) and abs(index) < 2**63:
+    if kind is UInt or kind is float:
+        if index % 1 == 0 and abs(index) <= INT_MAX:
             return int(index)
         raise CelRuntimeError(f"unsupported index value {show(index)} in list")
     raise CelRuntimeError(f"unsupported index type '{type_name(index)}' in list")

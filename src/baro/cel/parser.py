@@ -10,14 +10,11 @@ from collections.abc import Callable
 
 from baro.cel import ast
 from baro.cel.ast import Node
-from baro.cel.error_tree import tree_issues
-from baro.cel.errors import NOWHERE, Issue, Source
+from baro.cel.errors import MAX_DEPTH, MOST_ISSUES, NOWHERE, CelCompileError, Issue, Source
 from baro.cel.lexer import OPERATORS, RESERVED, T, Token, tokenize
 from baro.cel.literals import LiteralError, parse_literal
 from baro.cel.macros import MacroError, expand
-from baro.cel.syntax_errors import replay
 
-MAX_DEPTH = 250
 _CODE_POINT_LIMIT = 100_000
 
 _RELATIONS = frozenset({T.LESS, T.LESS_EQUALS, T.GREATER_EQUALS, T.GREATER, T.EQUALS, T.NOT_EQUALS, T.IN})
@@ -45,22 +42,32 @@ def parse(source: Source) -> Node:
             f"expression code point size exceeds limit: size: {len(source.text)}, limit {_CODE_POINT_LIMIT}"
         )
         raise source.compile_error([source.issue(NOWHERE, size)])
-    tokens, issues = tokenize(source)
+    tokens, lexical = tokenize(source)
+    issues = [issue for _, issue in lexical]
     parser = _Parser(source, tokens)
     try:
         tree = parser.run()
     except _LimitError as error:
         raise source.compile_error([*issues, source.issue(NOWHERE, str(error))]) from None
     except _NotCelError:
-        found, rest = replay(source, tokens)
-        issues += found
-        if rest is not None:
-            issues += tree_issues(source, rest)
-        raise source.compile_error(issues) from None
+        raise _syntax_error(source, tokens, lexical) from None
+    if len(issues) > MOST_ISSUES:  # where upstream gives up
+        raise source.compile_error(issues[: MOST_ISSUES + 1])
     issues += parser.issues
     if issues:
         raise source.compile_error(issues)
     return tree
+
+
+def _syntax_error(source: Source, tokens: list[Token], lexical: list[tuple[int, Issue]]) -> CelCompileError:
+    # Much to load, and only for a broken text.
+    from baro.cel.error_tree import tree_issues  # noqa: PLC0415
+    from baro.cel.syntax_errors import replay  # noqa: PLC0415
+
+    issues, tree = replay(source, tokens, lexical)
+    if tree is not None:
+        issues += tree_issues(source, tree)
+    return source.compile_error(issues)
 
 
 class _Parser:
@@ -111,46 +118,60 @@ class _Parser:
         self.issues.append(self.source.issue(at, message))
         return ast.Broken(at)
 
+    def spanned(self, node: Node, start: int) -> Node:
+        """The node with its text from ``start`` to the last token read, if it has none yet."""
+        if node.start < 0:
+            node.start = start
+            node.end = self.tokens[self.index - 1].end
+        return node
+
     # --- operators -----------------------------------------------------------------------------------
 
     def expr(self) -> Node:
         self.enter("expr")
+        start = self.token.at
         result = self.chain(T.OR, "_||_")
         if self.token.kind == T.QUESTION:
             at = self.next().at
             when_true = self.chain(T.OR, "_||_")
             self.take(T.COLON)
-            result = self.call(at, "_?_:_", (result, when_true, self.expr()), deeper=True)
+            choice = self.call(at, "_?_:_", (result, when_true, self.expr()), deeper=True)
+            result = self.spanned(choice, start)
         self.depth["expr"] -= 1
         return result
 
     def chain(self, operator: T, name: str) -> Node:
         """``a || b || c`` or ``a && b && c``; it stands at its middle operator, as upstream balances it."""
+        start = self.token.at
         terms, places = [self.chain_term(operator)], []
         while self.token.kind == operator:
             places.append(self.next().at)
             terms.append(self.chain_term(operator))
-        return terms[0] if not places else self.call(places[len(places) // 2], name, tuple(terms))
+        if not places:
+            return terms[0]
+        return self.spanned(self.call(places[len(places) // 2], name, tuple(terms)), start)
 
     def chain_term(self, operator: T) -> Node:
         return self.chain(T.AND, "_&&_") if operator == T.OR else self.relation(0)
 
     def relation(self, level: int) -> Node:
         self.enter("relation")
+        start = self.token.at
         left = self.calc(0)
         while self.token.kind in _RELATIONS and level <= 1:
-            left = self.binary(left, lambda: self.relation(2))
+            left = self.spanned(self.binary(left, lambda: self.relation(2)), start)
         self.depth["relation"] -= 1
         return left
 
     def calc(self, level: int) -> Node:
         self.enter("calc")
+        start = self.token.at
         left = self.unary()
         while True:
             if self.token.kind in _PRODUCTS and level <= 2:
-                left = self.binary(left, lambda: self.calc(3))
+                left = self.spanned(self.binary(left, lambda: self.calc(3)), start)
             elif self.token.kind in _SUMS and level <= 1:
-                left = self.binary(left, lambda: self.calc(2))
+                left = self.spanned(self.binary(left, lambda: self.calc(2)), start)
             else:
                 break
         self.depth["calc"] -= 1
@@ -170,22 +191,25 @@ class _Parser:
         while self.skip(kind):
             count += 1
         operand = self.member()
-        return operand if count % 2 == 0 else self.call(at, "!_" if kind == T.EXCLAM else "-_", (operand,))
+        if count % 2 == 0:
+            return operand
+        return self.spanned(self.call(at, "!_" if kind == T.EXCLAM else "-_", (operand,)), at)
 
     # --- postfix -------------------------------------------------------------------------------------
 
     def member(self) -> Node:
-        node = self.primary()
+        start = self.token.at
+        node = self.spanned(self.primary(), start)
         while True:
             kind = self.token.kind
             if kind == T.DOT:
-                node = self.dotted(node)
+                node = self.spanned(self.dotted(node), start)
             elif kind == T.LBRACKET:
                 at = self.next().at
                 name = "_[?_]" if self.skip(T.QUESTION) else "_[_]"
                 index = self.expr()
                 self.take(T.RBRACKET)
-                node = self.call(at, name, (node, index), deeper=True)
+                node = self.spanned(self.call(at, name, (node, index), deeper=True), start)
             else:
                 return node
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from baro.cel.ast import Node
+from baro.cel.ast import Node, walk
 from baro.cel.checker import check
 from baro.cel.code import PlanError, Run
 from baro.cel.compiler import Compiler
@@ -18,14 +19,17 @@ from baro.cel.device import ColumnRef, DeviceView
 from baro.cel.environment import Environment, EnvironmentName, environment
 from baro.cel.errors import CelCompileError, CelRuntimeError, Source
 from baro.cel.folds import LIMIT_MESSAGE, WORK_LIMIT
+from baro.cel.native import refusal
 from baro.cel.parser import parse
-from baro.cel.types import BOOL
+from baro.cel.types import BOOL, wrapper
 from baro.cel.validators import validate
 from baro.cel.values import Optional, type_name
 
 if TYPE_CHECKING:
     from baro.cel.cost_bounds import Bounds
     from baro.cel.cost_tracking import CountedProgram
+    from baro.cel.explanation import Clause, Explanation
+    from baro.cel.reading import Reads
 
 MAX_EXPRESSION_BYTES = 10 * 1024
 """What the API server accepts; the compiler itself has no such limit."""
@@ -33,6 +37,8 @@ MAX_EXPRESSION_BYTES = 10 * 1024
 MAX_COST = WORK_LIMIT
 """What a selector may be estimated to cost (admission), and may cost on one device (evaluation)."""
 
+_BOOL_MESSAGE = wrapper("bool")
+_NO_TEXT = re.compile("[\ud800-\udfff]")  # halves of characters; upstream never sees what is no UTF-8
 _LONG = 2048  # literals of this length may make a pattern costly without a loop
 _DEEP = 60  # nesting from which Python's default stack may not suffice
 _STACK = 40_000
@@ -42,13 +48,15 @@ class Program:
     """One selector, compiled. ``evaluate`` may be called from several threads.
 
     ``columns``: the values of a device that the outcome depends on; ``None`` when the program walks or counts
-    a whole map of the device, so that any value may matter. ``compared``: those columns whose value is only
-    tested for equality with constants, with the constants; any two other values of one type act alike.
+    a whole map of the device, so that any value may matter. ``reads``: the values it names, in either case.
+    ``compared``: those columns whose value is only tested for equality with constants, with the constants;
+    any two other values of one type act alike.
     """
 
     __slots__ = (
-        "_counted", "_deep", "_estimate", "_panics", "_plain", "_run", "_slots",
-        "columns", "compared", "environment", "expression", "tree",
+        "_counted", "_deep", "_estimate", "_explanation", "_panics", "_plain", "_run", "_slots",
+        "_whole_reads",
+        "columns", "compared", "environment", "expression", "reads", "tree",
     )  # fmt: skip
 
     def __init__(self, expression: str, environment: EnvironmentName, tree: Node) -> None:
@@ -57,7 +65,8 @@ class Program:
         self.expression = expression
         self.environment = environment
         self.tree = tree
-        self.columns: frozenset[ColumnRef] | None = None if compiler.whole else frozenset(compiler.columns)
+        self.reads = frozenset(compiler.columns)
+        self.columns: frozenset[ColumnRef] | None = None if compiler.whole else self.reads
         self.compared = compiler.compared_columns()
         self._run: Run = self._choose if len(expression) > _LONG or compiler.costly else code.run
         self._panics = compiler.panics
@@ -66,6 +75,8 @@ class Program:
         self._deep = _depth(tree) > _DEEP
         self._estimate: Bounds | None = None
         self._counted: CountedProgram | None = None
+        self._explanation: Explanation | None = None
+        self._whole_reads: Reads | None = None
 
     def evaluate(self, device: DeviceView) -> bool:
         """Whether the device is selected. Raises ``CelRuntimeError`` with the scheduler's words.
@@ -75,13 +86,28 @@ class Program:
         """
         if device.broken is not None:
             raise CelRuntimeError(device.broken)
+        result = self.value(device)
+        return result if type(result) is bool else selected(result)
+
+    def value(self, device: DeviceView) -> Any:
+        """What the expression gives on a sound device, whether or not that is a bool. Raises as ``evaluate``
+        does."""
         frame: list[Any] = [WORK_LIMIT, *[None] * (self._slots - 1)]
         if self._deep:
             with deep_stack():
-                result = self._run(device, frame)
-        else:
-            result = self._run(device, frame)
-        return result if type(result) is bool else _selected(result)
+                return self._run(device, frame)
+        return self._run(device, frame)
+
+    @property
+    def whole_reads(self) -> Reads:
+        """What is read of whole maps, and the single values beside; found when first asked for."""
+        if self._whole_reads is None:
+            from baro.cel.reading import reads_of  # noqa: PLC0415 only for programs over columns
+
+            with deep_stack():
+                found = reads_of(self.tree)
+            self._whole_reads = msgspec.structs.replace(found, columns=found.columns | self.reads)
+        return self._whole_reads
 
     @property
     def cost_estimate(self) -> Bounds:
@@ -105,9 +131,25 @@ class Program:
         if error is not None:
             return CountedResult(None, error.message, cost)
         try:
-            return CountedResult(_selected(result), None, cost)
+            return CountedResult(selected(result), None, cost)
         except CelRuntimeError as unfit:
             return CountedResult(None, unfit.message, cost)
+
+    def explain(self, device: DeviceView) -> tuple[Clause, ...]:
+        """The conditions of the selector with the outcome of each on a device, nested as written.
+
+        One clause per operand of the outermost ``&&`` (so those with another value than true are why a device
+        is not selected), each with its parts where it is itself joined by ``||`` or ``&&``. A selector
+        without ``&&`` is one clause. Raises ``CelRuntimeError`` for a device that no selector can be run on.
+        """
+        if device.broken is not None:
+            raise CelRuntimeError(device.broken)
+        with deep_stack():
+            if self._explanation is None:
+                from baro.cel.explanation import explain  # noqa: PLC0415 only where reasons are asked for
+
+                self._explanation = explain(self)
+            return self._explanation(device)
 
     def _count(self, device: DeviceView, limit: int) -> tuple[Any, CelRuntimeError | None, int]:
         with deep_stack():
@@ -150,8 +192,8 @@ class CountedResult(msgspec.Struct, frozen=True):
     cost: int
 
 
-def _selected(result: Any) -> bool:
-    """The result as upstream converts it to a Go bool."""
+def selected(result: Any) -> bool:
+    """The result as upstream converts it to a Go bool. Raises ``CelRuntimeError`` when it cannot."""
     try:
         return _native_bool(result)
     except ValueError as error:
@@ -160,34 +202,18 @@ def _selected(result: Any) -> bool:
 
 
 def _depth(tree: Node) -> int:
-    from baro.cel.validators import walk  # noqa: PLC0415
-
     return max(depth for _, depth in walk(tree))
-
-
-_NATIVE_NAMES = {
-    "list": "list", "map": "map", "double": "Double", "bytes": "Bytes", "kubernetes.NamedFormat": "'Format'",
-    "null_type": "'null_type'",
-}  # fmt: skip
 
 
 def _native_bool(value: Any) -> bool:
     """Upstream's conversion of the result to a Go bool; an optional is its value. Raises ``ValueError``."""
     if type(value) is bool:
         return value
-    if type(value) is Optional:
-        if not value.present:
-            raise ValueError("optional.none() dereference")
-        return _native_bool(value.value)
-    name = type_name(value)
-    if name == "string":
-        raise ValueError("unsupported native conversion from string to 'bool'")
-    if name in ("int", "uint"):
-        raise ValueError(f"unsupported type conversion from '{name}' to bool")
-    if name == "type":
-        raise ValueError("type conversion not supported for 'type'")
-    shown = _NATIVE_NAMES.get(name, f"'{name.rpartition('.')[2]}'")
-    raise ValueError(f"type conversion error from {shown} to 'bool'")
+    if type(value) is not Optional:
+        raise ValueError(refusal(value, "bool"))
+    if not value.present:
+        raise ValueError("optional.none() dereference")
+    return _native_bool(value.value)
 
 
 @contextlib.contextmanager
@@ -221,11 +247,11 @@ def compile_selector(expression: str, environment_name: EnvironmentName = "store
 
 def checked_tree(expression: str, env: Environment) -> Node:
     """Parse, check the types, run the validators, check the result type."""
-    source = Source(expression)
+    source = Source(_NO_TEXT.sub("\ufffd", expression))
     tree = parse(source)
     issues = check(tree, env, source) or validate(tree, source)
     if issues:
         raise source.compile_error(issues)
-    if tree.type not in (BOOL, env.attribute):
+    if tree.type not in (BOOL, _BOOL_MESSAGE, env.attribute):
         raise CelCompileError(f"must evaluate to bool or the unknown type, not {tree.type}")
     return tree

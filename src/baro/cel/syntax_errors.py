@@ -8,11 +8,16 @@ failed match, *recovery set* to skip to after a failed rule.
 
 from __future__ import annotations
 
-from baro.cel.errors import Issue, Source
+from collections import Counter, deque
+from collections.abc import Sequence
+
+from baro.cel.errors import MAX_DEPTH, MOST_ISSUES, NOWHERE, Issue, Source
 from baro.cel.grammar import EPSILON, FIRST, RULES, Elem, Kind
 from baro.cel.lexer import DISPLAY, T, Token
 
+_AFTER_MINUS = FIRST["unary"] - {T.EXCLAM}
 _RECOVERY_LIMIT = 30  # cel-go's errorRecoveryLimit
+_SKIP_LIMIT = 256  # and errorRecoveryTokenLookaheadLimit
 
 
 class _RecognitionError(Exception):
@@ -44,9 +49,15 @@ class ParseTree:
         self.parts: list[ParseTree | Token] = []
 
 
-def replay(source: Source, tokens: list[Token]) -> tuple[list[Issue], ParseTree | None]:
-    """Run cel-go's parser over the tokens: its complaints and the tree it recovered, if it came to an end."""
-    run = _Run(source, tokens)
+def replay(
+    source: Source, tokens: list[Token], lexical: Sequence[tuple[int, Issue]]
+) -> tuple[list[Issue], ParseTree | None]:
+    """Run cel-go's parser over the tokens: its complaints and the tree it recovered, if it came to an end.
+
+    ``lexical`` are the lexer's complaints with the number of tokens before each: they come up when the parser
+    looks at the token behind, and not at all if it gives up before.
+    """
+    run = _Run(source, tokens, lexical)
     try:
         tree = run.rule("start", 0, None)
     except _GiveUpError:
@@ -55,9 +66,11 @@ def replay(source: Source, tokens: list[Token]) -> tuple[list[Issue], ParseTree 
 
 
 class _Run:
-    def __init__(self, source: Source, tokens: list[Token]) -> None:
+    def __init__(self, source: Source, tokens: list[Token], lexical: Sequence[tuple[int, Issue]]) -> None:
         self.source = source
         self.tokens = tokens
+        self.lexical = deque(lexical)
+        self.depth: Counter[str] = Counter()
         self.index = 0
         self.issues: list[Issue] = []
         self.recovering = False
@@ -74,6 +87,8 @@ class _Run:
         if caller is not None:
             self.callers.append(caller)
         above, self.tree = self.tree, ParseTree(name, self.lt().at)
+        before = self.depth[name]
+        self.deeper(name)
         try:
             self.sequence(RULES[name], precedence)
         except _RecognitionError as error:
@@ -82,9 +97,16 @@ class _Run:
         finally:
             found, self.tree = self.tree, above
             above.parts.append(found)
+            self.depth[name] = before
             if caller is not None:
                 self.callers.pop()
         return found
+
+    def deeper(self, name: str) -> None:
+        self.depth[name] += 1
+        if self.depth[name] > MAX_DEPTH:
+            self.add(self.source.issue(NOWHERE, f"expression recursion limit exceeded: {MAX_DEPTH}"))
+            raise _GiveUpError
 
     def sequence(self, elements: tuple[Elem, ...], precedence: int) -> None:
         for element in elements:
@@ -123,7 +145,7 @@ class _Run:
                 self.report_unwanted(self.expected(elem.look))
                 self.consume_until(self.expected(elem.look) | self.recovery_set())
             again = self.la() in elem.first
-            if again and self.la() == T.MINUS and self.la(2) not in FIRST["unary"]:
+            if again and self.la() == T.MINUS and self.la(2) not in _AFTER_MINUS:
                 raise self.no_viable(self.lt(), self.lt(2))
 
     def left_recursion(self, elem: Elem, precedence: int) -> None:
@@ -169,7 +191,7 @@ class _Run:
         if elem.rule == "unary" and la == T.MINUS:
             if self.la(2) in (T.INT, T.FLOAT):
                 return 0
-            if self.la(2) in FIRST["unary"] and self.la(2) != T.EXCLAM:
+            if self.la(2) in _AFTER_MINUS:
                 return 2
             raise self.no_viable(self.lt(), self.lt(2))
         if elem.rule == "literal" and la == T.MINUS:
@@ -201,7 +223,7 @@ class _Run:
 
     def match(self, elem: Elem) -> None:
         if self.la() in elem.first:
-            self.recovering = False
+            self.end_error()
             self.accept(self.lt())
             return
         self.count_attempt()
@@ -229,8 +251,15 @@ class _Run:
             return False
         self.report_unwanted(expected)
         self.consume()
-        self.recovering = False
+        self.end_error()
         return True
+
+    def end_error(self) -> None:
+        """A token fits: whatever went wrong is over."""
+        if self.recovering:
+            self.recovering = False
+            self.last_error_index = -1
+            self.last_error_states.clear()
 
     def report_unwanted(self, expected: frozenset[int]) -> None:
         if not self.recovering:
@@ -254,11 +283,12 @@ class _Run:
 
     def recover(self) -> None:
         self.count_attempt()
-        if self.last_error_index == self.index and self.state in self.last_error_states:
+        stuck = self.last_error_index == self.index and self.state in self.last_error_states
+        if stuck:
             self.consume()
         self.last_error_index = self.index
         self.last_error_states.add(self.state)
-        self.consume_until(self.recovery_set())
+        self.consume_until(self.recovery_set(), _SKIP_LIMIT - stuck)
 
     def count_attempt(self) -> None:
         if self.attempts == _RECOVERY_LIMIT:
@@ -285,7 +315,10 @@ class _Run:
     # --- tokens --------------------------------------------------------------------------------------
 
     def lt(self, ahead: int = 1) -> Token:
-        return self.tokens[min(self.index + ahead - 1, len(self.tokens) - 1)]
+        place = min(self.index + ahead - 1, len(self.tokens) - 1)
+        while self.lexical and self.lexical[0][0] <= place:
+            self.add(self.lexical.popleft()[1])
+        return self.tokens[place]
 
     def la(self, ahead: int = 1) -> int:
         return self.lt(ahead).kind
@@ -296,13 +329,26 @@ class _Run:
 
     def consume(self) -> None:
         self.index = min(self.index + 1, len(self.tokens) - 1)
+        self.lt()
 
-    def consume_until(self, stop: frozenset[int]) -> None:
+    def consume_until(self, stop: frozenset[int], limit: int | None = None) -> None:
         while self.la() != T.EOF and self.la() not in stop:
+            if limit is not None:
+                if limit == 0:
+                    text = f"error recovery token lookahead limit exceeded: {_SKIP_LIMIT}"
+                    self.add(self.source.issue(NOWHERE, text))
+                    raise _GiveUpError
+                limit -= 1
             self.consume()
 
     def note(self, message: str, token: Token) -> None:
-        self.issues.append(self.source.issue(token.at, f"Syntax error: {message}"))
+        self.add(self.source.issue(token.at, f"Syntax error: {message}"))
+
+    def add(self, issue: Issue) -> None:
+        if len(self.issues) >= MOST_ISSUES:
+            self.issues.append(Issue(issue.line, issue.column, f"More than {MOST_ISSUES} syntax errors"))
+            raise _GiveUpError
+        self.issues.append(issue)
 
 
 def _first(body: tuple[Elem, ...]) -> frozenset[int]:

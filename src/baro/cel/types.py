@@ -157,7 +157,7 @@ class Bindings:
             return (given.kind, given.name) == (wanted.kind, wanted.name) and self._all(
                 given.params, wanted.params
             )
-        if wanted.kind == "wrapper":
+        if "wrapper" in (given.kind, wanted.kind):
             return given.name == wanted.name
         return given == wanted
 

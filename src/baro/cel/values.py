@@ -10,13 +10,14 @@ from __future__ import annotations
 import functools
 import ipaddress
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from baro.cel import types
 from baro.cel.errors import CelRuntimeError
+from baro.cel.gotext import format_double, show_duration, show_timestamp
 from baro.cel.types import Type
 from baro.model.quantity import Quantity
 from baro.model.semver import SemVer
@@ -107,17 +108,29 @@ class Map:
     """An immutable map. Equal ints and uints are one key, as in CEL.
 
     ``default``: what a lookup of a missing key gives instead of an error (the domains of a device);
-    ``native``: upstream holds it as a Go map with string keys, which any value can be looked up in.
+    ``native``: upstream holds it as a Go map with string keys, which any value can be looked up in. Ours is
+    then the mapping it was made of, not a copy.
     """
 
-    __slots__ = ("_entries", "default", "native")
+    __slots__ = ("_entries", "_plain", "default")
 
-    def __init__(
-        self, entries: Iterable[tuple[Any, Any]] = (), default: Any = None, native: bool = False
-    ) -> None:
+    def __init__(self, entries: Iterable[tuple[Any, Any]] = ()) -> None:
         self._entries = {_key(key): (key, value) for key, value in entries}
-        self.default = default
-        self.native = native
+        self._plain: Mapping[str, Any] | None = None
+        self.default: Any = None
+
+    @classmethod
+    def of_native(cls, mapping: Mapping[str, Any], default: Any = None) -> Map:
+        """A map with strings for keys."""
+        made = cls.__new__(cls)
+        made._entries = _NOTHING
+        made._plain = mapping
+        made.default = default
+        return made
+
+    @property
+    def native(self) -> bool:
+        return self._plain is not None
 
     def _entry(self, key: Any) -> tuple[Any, Any] | None:
         entry = self._entries.get(_key(key))
@@ -126,22 +139,28 @@ class Map:
         return entry
 
     def find(self, key: Any) -> tuple[bool, Any]:
-        entry = self._entry(key)
-        if entry is not None:
-            return True, entry[1]
+        if self._plain is not None:
+            if type(key) is str and key in self._plain:
+                return True, self._plain[key]
+        else:
+            entry = self._entry(key)
+            if entry is not None:
+                return True, entry[1]
         return (False, None) if self.default is None else (True, self.default)
 
     def __contains__(self, key: Any) -> bool:
+        if self._plain is not None:
+            return type(key) is str and key in self._plain
         return self._entry(key) is not None
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._entries if self._plain is None else self._plain)
 
     def __iter__(self) -> Iterator[Any]:
-        return (key for key, _ in self._entries.values())
+        return (key for key, _ in self.items())
 
     def items(self) -> Iterable[tuple[Any, Any]]:
-        return self._entries.values()
+        return self._entries.values() if self._plain is None else self._plain.items()
 
     def added(self, key: Any, value: Any) -> Map:
         """A copy with one more entry; an existing key is an error."""
@@ -150,8 +169,14 @@ class Map:
         if key in self:
             raise CelRuntimeError(f"insert failed: key {show(key)} already exists")
         grown = Map()
-        grown._entries = self._entries | {_key(key): (key, value)}
+        entries = (
+            self._entries if self._plain is None else {name: (name, item) for name, item in self.items()}
+        )
+        grown._entries = entries | {_key(key): (key, value)}
         return grown
+
+
+_NOTHING: dict[Any, tuple[Any, Any]] = {}
 
 
 class _DoubleKey(msgspec.Struct, frozen=True):
@@ -329,40 +354,23 @@ def compare(left: Any, right: Any, operator: str) -> int:
 
 def show(value: Any) -> str:
     """A value inside an error message, as Go's ``%v`` prints it."""
-    if type(value) is bool:
+    kind = type(value)
+    if kind is bool:
         return "true" if value else "false"
-    if type(value) is float:
+    if kind is float:
         return format_double(value)
-    if type(value) is bytes:
-        return value.decode("utf-8", "replace")
-    if type(value) is TypeValue:
-        return value.name
+    if kind is bytes:
+        return f"[{' '.join(map(str, value))}]"
+    if kind is TypeValue or kind is NamedFormat:
+        return str(value.name)
+    if kind is tuple:
+        return f"[{', '.join(map(show, value))}]"
+    if kind is Map:
+        return f"{{{', '.join(f'{show(key)}: {show(item)}' for key, item in value.items())}}}"
+    if kind is Duration:
+        return show_duration(value.nanos)
+    if kind is Timestamp:
+        return show_timestamp(value.nanos)
+    if kind is Url:
+        return str(value.text)
     return "0" if value is None else str(value)  # Go's null is a number
-
-
-def format_double(value: float) -> str:
-    """Go's ``%g``: the shortest digits that read back, exponent from 1e6 on and below 1e-4."""
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    if value == 0:
-        return "-0" if math.copysign(1, value) < 0 else "0"
-    digits, exponent = _shortest(value)
-    sign = "-" if value < 0 else ""
-    if exponent < -4 or exponent >= 6:
-        fraction = f".{digits[1:]}" if len(digits) > 1 else ""
-        return f"{sign}{digits[0]}{fraction}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
-    if exponent < 0:
-        return f"{sign}0.{'0' * (-exponent - 1)}{digits}"
-    whole, fraction = digits[: exponent + 1].ljust(exponent + 1, "0"), digits[exponent + 1 :]
-    return f"{sign}{whole}.{fraction}" if fraction else f"{sign}{whole}"
-
-
-def _shortest(value: float) -> tuple[str, int]:
-    """Significant digits and decimal exponent of the first of them."""
-    mantissa, _, exponent = repr(abs(value)).partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
-    shift = len(whole) - 1 if whole != "0" else -(len(fraction) - len(fraction.lstrip("0")) + 1)
-    return digits.rstrip("0") or "0", shift + int(exponent or 0)

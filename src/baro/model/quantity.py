@@ -31,7 +31,7 @@ SUFFIX_ERROR = "unable to parse quantity's suffix"
 NANO = 10**9
 """Nano units in one: ``Quantity.scaled`` counts 10^-9."""
 
-_MAX_INT64 = 2**63 - 1
+_MIN_INT64, _MAX_INT64 = -(2**63), 2**63 - 1
 _MAX_DIGITS = 4_000  # CPython refuses to turn longer integers into text
 
 _DECIMAL: Mapping[str, int] = {
@@ -79,7 +79,7 @@ class Quantity(msgspec.Struct, frozen=True, eq=False, gc=False):
     @staticmethod
     def from_scaled(nano: int, format: Format = "DecimalSI") -> Quantity:
         """The quantity of ``nano`` times 10^-9."""
-        if nano % NANO == 0 and abs(nano) <= _MAX_INT64 * NANO:
+        if nano % NANO == 0 and _in_int64(nano, NANO):
             return Quantity(nano, format, 0, small=True)
         return Quantity(nano, format)
 
@@ -115,7 +115,14 @@ class Quantity(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     def __sub__(self, other: Quantity) -> Quantity:
         """Exact difference; a zero on the left takes the format of the right side."""
-        return _sum(self, other, -other.scaled) if isinstance(other, Quantity) else NotImplemented
+        if not isinstance(other, Quantity):
+            return NotImplemented
+        unit = _power(max(9 + other.exponent, 0))
+        if other.small and other.scaled == _MIN_INT64 * unit:
+            wrapped = _sum(self, other, other.scaled)  # Go negates the least int64 to itself
+            if wrapped.small:
+                return wrapped
+        return _sum(self, other, -other.scaled)
 
     def __neg__(self) -> Quantity:
         return Quantity(-self.scaled, self.format, self.exponent, self.small)
@@ -131,7 +138,7 @@ class Quantity(msgspec.Struct, frozen=True, eq=False, gc=False):
         This is CEL's ``isInteger()``: true for ``1``, ``1k``, ``1Gi``; false for ``1500m`` but also for
         ``1000m``, ``1.0`` and numbers too long for the fast path, although they are whole.
         """
-        return self.small and self.exponent >= 0 and abs(self.scaled) <= _MAX_INT64 * NANO
+        return self.small and self.exponent >= 0 and _in_int64(self.scaled, NANO)
 
     def as_integer(self) -> int:
         """The int64 value. Raises ``QuantityError`` where ``is_integer`` is false."""
@@ -274,8 +281,13 @@ def _sum(left: Quantity, right: Quantity, addend: int) -> Quantity:
         return Quantity(scaled, format, right.exponent, small=True)
     exponent = min(left.exponent, right.exponent)
     unit = _power(max(9 + exponent, 0))
-    fits = max(abs(left.scaled), abs(addend), abs(scaled)) <= _MAX_INT64 * unit
+    fits = _in_int64(left.scaled, unit) and _in_int64(addend, unit) and _in_int64(scaled, unit)
     return Quantity(scaled, format, exponent, small=left.small and right.small and fits)
+
+
+def _in_int64(scaled: int, unit: int) -> bool:
+    """Whether ``scaled / unit`` fits an int64; both of its ends do."""
+    return _MIN_INT64 * unit <= scaled <= _MAX_INT64 * unit
 
 
 def _divide_away(scaled: int, unit: int) -> int:

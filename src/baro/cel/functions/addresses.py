@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
+
+from baro.cel.functions.quoting import quote
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -30,11 +31,6 @@ def parse_address(text: str) -> Address:
 def _fault(text: str, reason: str, at: str = "") -> AddressError:
     place = f" (at {quote(at)})" if at else ""
     return AddressError(f"ParseAddr({quote(text)}): {reason}{place}")
-
-
-def quote(text: str) -> str:
-    """Go's ``%q``."""
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _ipv4_fields(whole: str, part: str) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any
 from baro.cel.errors import CelRuntimeError
 from baro.cel.functions import Implementation
 from baro.cel.functions.times import duration_text, parse_duration, parse_timestamp, timestamp_text
+from baro.cel.gotext import format_double
 from baro.cel.operators import checked_timestamp
 from baro.cel.values import (
     INT_MAX,
@@ -18,7 +19,6 @@ from baro.cel.values import (
     Timestamp,
     TypeValue,
     UInt,
-    format_double,
     type_name,
 )
 

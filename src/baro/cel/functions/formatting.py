@@ -6,7 +6,6 @@ Fixed and scientific clauses follow Go's English locale: digit groups with comma
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from typing import Any
 
 from baro.cel.errors import CelRuntimeError
 from baro.cel.functions.conversions import to_string
+from baro.cel.functions.quoting import quote
 from baro.cel.values import Duration, Map, Timestamp, TypeValue, UInt, type_name
 
 _DEFAULT_PRECISION = 6
@@ -138,17 +138,18 @@ def _special(value: float) -> str | None:
 
 
 def _fixed(value: float, precision: int) -> str:
-    return _special(value) or f"{value:,.{precision}f}"
+    return _special(value) or f"{value + 0.0:,.{precision}f}"  # a zero loses its sign
 
 
 def _scientific(value: float, precision: int) -> str:
-    special = _special(value)
-    if special is not None:
-        return special
-    mantissa, _, exponent = f"{value:.{precision}e}".partition("e")
-    sign = "-" if exponent[0] == "-" else ""
-    raised = f"{sign}{exponent[1:]:0>2}".translate(_RAISED)
-    return f"{mantissa}\u202f×\u202f10{raised}"
+    """Always six digits: what is written as the precision is the width."""
+    text = _special(value)
+    if text is None:
+        mantissa, _, exponent = f"{value + 0.0:.6e}".partition("e")
+        sign = "-" if exponent[0] == "-" else ""
+        raised = f"{sign}{exponent[1:]:0>2}".translate(_RAISED)
+        text = f"{mantissa}×10{raised}"
+    return text.rjust(precision)
 
 
 def _integer(form: str) -> Callable[[Any], str]:
@@ -191,7 +192,7 @@ def _string(arg: Any) -> str:
 
 def _map_key(key: Any) -> str:
     if type(key) is str:
-        return _quoted(key)
+        return quote(key)
     if type(key) in (bool, int, UInt):
         return _string(key)
     raise FormatError(f"error during formatting: no formatting function for map key of type {type_name(key)}")
@@ -200,9 +201,9 @@ def _map_key(key: Any) -> str:
 def _nested(value: Any) -> str:
     """A value inside a list or map, as CEL literals look."""
     if type(value) is str:
-        return _quoted(value)
+        return quote(value)
     if type(value) is bytes:
-        return f"b{_quoted(value.decode('utf-8', 'replace'))}"
+        return f"b{quote(_string(value))}"
     if type(value) is float:
         plain = _special(value)
         return f"{value:.6f}" if plain is None else f'"{plain.replace("∞", "+Inf").replace("-+", "-")}"'
@@ -215,10 +216,6 @@ def _nested(value: Any) -> str:
     except _WrongTypeError:
         reason = f"no formatting function for {type_name(value)}"
         raise FormatError(f"error during formatting: {reason}") from None
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
 
 
 _SIMPLE: dict[str, Callable[[Any], str]] = {

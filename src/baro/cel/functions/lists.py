@@ -165,10 +165,10 @@ def _of_non_zero(value: Any) -> Optional:
 
 
 def _is_zero(value: Any) -> bool:
-    if type(value) in (Duration, Timestamp):
-        return bool(value.nanos == 0) if type(value) is Duration else False
-    if type(value) is Optional:
-        return not value.present
+    if type(value) is Duration:
+        return bool(value.nanos == 0)
+    if type(value) is Timestamp:
+        return bool(value.nanos == operators.TIMESTAMP_MIN)  # Go's zero time is the first day of year 1
     if type(value) in (bool, int, UInt, float, str, bytes, tuple, Map):
         return not value if type(value) is not Map else len(value) == 0
     return value is None

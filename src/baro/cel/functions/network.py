@@ -8,8 +8,9 @@ from typing import Any
 
 from baro.cel.errors import CelRuntimeError
 from baro.cel.functions import Implementation
-from baro.cel.functions.addresses import Address, AddressError, parse_address, quote
+from baro.cel.functions.addresses import Address, AddressError, parse_address
 from baro.cel.functions.named_formats import FORMATS, validate
+from baro.cel.functions.quoting import quote
 from baro.cel.values import NONE, Cidr, NamedFormat, Optional, no_overload
 
 

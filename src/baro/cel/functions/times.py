@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from baro.cel.errors import CelRuntimeError
 from baro.cel.functions import Implementation
-from baro.cel.functions.addresses import quote
+from baro.cel.functions.quoting import quote
 from baro.cel.operators import checked_timestamp
 from baro.cel.values import INT_MAX, INT_MIN, Duration, Timestamp
 

@@ -7,7 +7,8 @@ import urllib.parse
 
 from baro.cel.errors import CelRuntimeError
 from baro.cel.functions import Implementation
-from baro.cel.functions.addresses import AddressError, parse_address, quote
+from baro.cel.functions.addresses import AddressError, parse_address
+from baro.cel.functions.quoting import quote
 from baro.cel.values import Map, Url
 
 
