@@ -30,9 +30,7 @@ _ON = {
         "consumable_capacity", "taint_rules", "fractional_capacity",
     },
 }  # fmt: skip
-_QUIRKS = {
-    "admin_blocks_later", "forget_unpublished", "reject_inconsistent_pools", "all_on_incomplete_is_on_node",
-}  # fmt: skip
+_QUIRKS = {"all_on_incomplete_is_on_node", "compatibility"}
 
 
 def on(features: Features) -> set[str]:

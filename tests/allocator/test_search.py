@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from baro.allocator import Features, Outcome, Policy, allocate
 from baro.allocator.bounds import can_match
-from baro.allocator.capacity import amount
+from baro.allocator.capacity import amounts
 from baro.allocator.validity import violations
 from baro.inventory import Inventory
 from baro.model.kinds.base import ObjectMeta
@@ -24,6 +24,7 @@ from baro.model.kinds.resource import (
     DeviceSubRequest,
     ResourceClaim,
 )
+from baro.model.quantity import Quantity
 from tests.support.cluster import claim, cluster, device, holding, request
 
 GIB = 2**30 * 10**9
@@ -100,7 +101,10 @@ def test_admin_access_takes_a_device_in_use_and_leaves_it_to_others() -> None:
 def test_more_than_32_devices_are_refused_in_upstreams_words() -> None:
     inventory = Inventory(cluster({"n": [device("gpu-0")]}))
     decision = allocate(inventory, "n", [claim(request(count=33))])
-    assert decision.error == ("claim default/c: number of requested devices 33 exceeds the claim limit of 32")
+    assert decision.error == (
+        "claim default/c, request gpu: adding 33 devices exceeds the claim limit of 32, "
+        "with 0 already accounted for"
+    )
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 63)), max_size=5))
@@ -128,8 +132,9 @@ def test_a_range_policy_rounds_up_in_steps_and_stops_at_its_maximum(
     policy = CapacityRequestPolicy(
         default="10Gi", valid_range=CapacityRequestPolicyRange(min="10Gi", max="60Gi", step="10Gi")
     )
-    found = amount("80Gi", policy, requested, exact=False)
-    assert found == (None if expected is None else expected * GIB)
+    wanted = {} if requested is None else {"memory": requested}
+    found = amounts({"memory": ("80Gi", policy)}, wanted, exact=False)
+    assert found == (None if expected is None else {"memory": Quantity.from_scaled(expected * GIB)})
 
 
 @settings(max_examples=80)

@@ -190,7 +190,7 @@ def test_slices_reach_nodes_by_selector(selector: NodeSelector, selected: bool) 
 )
 def test_a_selector_that_cannot_be_parsed_is_an_error_of_the_node(selector: NodeSelector) -> None:
     item = _pool_slice("s", node_selector=selector, devices=_devices("a"))
-    assert "node selector in resource slice s" in str(_pools(item).pools("n").error)
+    assert "node selection for slice s: failed to parse node selector" in str(_pools(item).pools("n").error)
 
 
 def test_taint_rules_are_merged_into_the_devices_they_name() -> None:

@@ -18,7 +18,7 @@ from baro.allocator.problem import Fatal, NodeProblem
 from baro.allocator.result import results
 from baro.allocator.search import OutOfWork, Search
 from baro.allocator.selectors import SelectorEngine
-from baro.allocator.topology_policy import choose
+from baro.allocator.topology_policy import choose, choose_best_effort
 from baro.inventory import Inventory
 from baro.model.kinds.resource import ResourceClaim
 from baro.model.quantity import QuantityError
@@ -65,7 +65,7 @@ def allocate(  # noqa: PLR0913
                 work=search.work,
                 reasons=why(problem, graph_of(problem), picks),
             )
-        return _by_topology(search, picks, new_share_id)
+        return _by_topology(search, picks, new_share_id, policy)
     except Fatal as refused:
         return NodeDecision(
             node=node,
@@ -115,21 +115,23 @@ def _no_fit(search: Search, policy: Policy) -> NodeDecision:
 
 def _error_behind(search: Search) -> str | None:
     """The selector failure that upstream would report where nothing fits; ``None`` if it meets none."""
-    if search.selector_error() is None:
+    if search.first_error() is None:
         return None
     try:
         Search(search.problem, work_limit=WORK_LIMIT, ignore_errors=False).run()
     except Fatal as refused:
         return refused.message
     except OutOfWork:
-        return search.selector_error()
+        return search.first_error()
     return None
 
 
-def _by_topology(search: Search, base: tuple[Pick, ...], new_share_id: Callable[[], str]) -> NodeDecision:
+def _by_topology(
+    search: Search, base: tuple[Pick, ...], new_share_id: Callable[[], str], policy: Policy
+) -> NodeDecision:
     problem = search.problem
     graph = graph_of(problem)
-    choice = choose(search, graph, base)
+    choice = (choose if policy is Policy.TOPOLOGY else choose_best_effort)(search, graph, base)
     free, island = _free_gpus(search, graph)
     if choice.refusal is not None:
         return NodeDecision(
@@ -165,10 +167,12 @@ def _free_gpus(search: Search, graph: NodeGraph | None) -> tuple[int, int]:
 
 def first_fit(search: Search) -> tuple[Pick, ...] | None:
     """Upstream's choice; where its admin-access quirk leaves none, the choice without that quirk."""
-    blocks = search.problem.features.admin_blocks_later
-    picks = search.run(admin_blocks=blocks)
-    if picks is None and blocks and any(a.admin for _, _, a in search.plan.alternatives()):
-        picks = search.run(admin_blocks=False)
+    picks = search.run()
+    if picks is None and search.has_admin and not search.problem.features.compatibility:
+        try:
+            return search.run(admin_blocks=False)
+        except Fatal:
+            return None
     return picks
 
 

@@ -58,9 +58,31 @@ def can_take(need: int, candidates: int, constraints: Sequence[tuple[ConstraintD
     return True
 
 
-def one_group(needs: Sequence[tuple[int, int]], data: ConstraintData, state: State) -> bool:
-    """Whether some value of a match constraint has room for all requests that it covers."""
+def large_groups(data: ConstraintData, state: State, candidates: int, need: int) -> int:
+    """Those candidates that have enough others of their value beside them; only before the first choice."""
+    if state is not None or need < 2:
+        return candidates
     groups = data.groups(state)
     if groups is None:
+        return candidates
+    found = 0
+    for mask in groups:
+        members = mask & candidates
+        if members.bit_count() >= need:
+            found |= members
+    return found
+
+
+def one_group(needs: Sequence[tuple[int, int, ConstraintData]], state: State) -> bool:
+    """Whether some value of a match constraint has room for all requests that it covers.
+
+    ``needs`` are (devices wanted, mask of candidates, the constraint's values as that request sees them).
+    """
+    first = needs[0][2]
+    if first.distinct or first.set_valued:
         return True
-    return any(can_match([(count, mask & group) for count, mask in needs]) for group in groups)
+    values = first.masks if state is None else (state,)
+    return any(
+        can_match([(count, mask & data.masks.get(value, 0)) for count, mask, data in needs])  # type: ignore[call-overload]
+        for value in values
+    )

@@ -1,14 +1,15 @@
 """State of ``matchAttribute`` and ``distinctAttribute`` during the search.
 
 A constraint holds a small immutable state, so undoing a choice is forgetting the new state. Sets of devices
-are bit masks over the devices of the node. Rules: ``incubating/constraint.go`` with the fixes of 1.37: a
-distinct value is compared with all chosen devices (kubernetes#140438), the running intersection of list
-values is rolled back (kubernetes#140300).
+are bit masks over the devices of the node. Requests that derive the attribute see other values of the same
+device, so a constraint has one *view* per way to find the value; the state is shared by all of them. Rules:
+``experimental/constraint.go`` with the fixes of 1.37: a distinct value is compared with all chosen devices
+(kubernetes#140438), the running intersection of list values is rolled back (kubernetes#140300).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from baro.inventory.columns import TypedValue
@@ -22,12 +23,25 @@ UNSET: Final = ("unset", None)
 
 
 class ConstraintData:
-    """The values of one constraint's attribute on the devices of a node."""
+    """The values of one constraint's attribute on the devices of a node, as one kind of request sees them.
 
-    def __init__(self, values: Sequence[TypedValue | None], *, distinct: bool, lists: bool) -> None:
+    ``lists`` is the gate DRAListTypeAttributes: with it scalars count as lists of one, and values of no known
+    type never satisfy a constraint. ``errors`` are upstream's texts for devices whose value cannot be found.
+    """
+
+    def __init__(
+        self,
+        values: Sequence[TypedValue | None],
+        *,
+        distinct: bool,
+        lists: bool,
+        set_valued: bool | None = None,
+        errors: Mapping[int, str] | None = None,
+    ) -> None:
         self.distinct = distinct
         self.values: list[TypedValue | None] = [_comparable(value, lists) for value in values]
-        self.set_valued = lists and any(value is not None and value[0] in _SCALAR_OF for value in values)
+        self.set_valued = has_lists(values, lists) if set_valued is None else set_valued
+        self.errors = errors or {}
         self.masks: dict[TypedValue, int] = {}
         self.present = 0
         for index, value in enumerate(self.values):
@@ -75,7 +89,7 @@ class ConstraintData:
         if self.set_valued:
             found = 0
             for index, value in enumerate(self.values):
-                if value is None or value == UNSET:
+                if value is None:
                     continue
                 common = _elements(value) & state
                 if bool(common) != self.distinct:
@@ -89,11 +103,18 @@ class ConstraintData:
         return self.present & ~taken
 
 
+def has_lists(values: Sequence[TypedValue | None], lists: bool) -> bool:
+    """Whether values must be compared as sets."""
+    return lists and any(value is not None and value[0] in _SCALAR_OF for value in values)
+
+
 def _comparable(value: TypedValue | None, lists: bool) -> TypedValue | None:
-    """A list value without the list feature is of a kind that constraints do not know."""
-    if value is not None and value[0] in _SCALAR_OF and not lists:
-        return UNSET
-    return value
+    """A list value without the list feature is of a kind that constraints do not know, as is an empty one."""
+    if value is None:
+        return None
+    if value[0] in _SCALAR_OF and not (lists and value[1]):
+        value = UNSET
+    return None if lists and value == UNSET else value
 
 
 def _elements(value: TypedValue | None) -> frozenset[TypedValue]:

@@ -30,6 +30,11 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, order=False):
     gbps: float | None = None
     rank: float = 0.0
     """As ``gbps``, with a lower bound where it is unknown: for comparing, never to print."""
+    closeness: float = 0.0
+    """GB/s (or ranks) summed over all pairs of GPUs of a claim, over all claims: tells sets of one bandwidth
+    apart, such as two NVLink pairs from one pair and two single GPUs."""
+    nic: int = 0
+    """How far NICs lie from the GPUs: per NIC 0 the same PCIe switch, 1 root, 2 NUMA node, 3 farther."""
     loss: tuple[tuple[int, int], ...] = ()
     """(size, groups): how many disjoint well-connected groups of that many GPUs can no longer be placed."""
     free_after: int = 0

@@ -5,11 +5,11 @@ Reads the finished search; decides nothing. Figures that are not known are not p
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 from baro.allocator.constraints import UNSET
+from baro.allocator.frame import mask_of
 from baro.allocator.graph import NodeGraph
 from baro.allocator.infer import AttributeFinder, finder_of
 from baro.allocator.ledger import Pick
@@ -25,45 +25,62 @@ _ALIKE = 0.8
 
 def why(problem: NodeProblem, graph: NodeGraph | None, picks: Sequence[Pick]) -> tuple[str, ...]:
     """One line per claim, such as ``4×H200 on node a: island nvl1, 450 GB/s ring``."""
-    finder = finder_of(problem.inventory.table)
     lines: list[str] = []
     for claim in range(len(problem.plan.claims)):
         devices = [pick.device for pick in picks if pick.claim == claim]
         if devices:
-            lines.append(_chosen(problem, graph, finder, devices))
+            lines.append(_chosen(problem, graph, devices))
     return tuple(lines)
 
 
-def _chosen(
-    problem: NodeProblem, graph: NodeGraph | None, finder: AttributeFinder, devices: Sequence[int]
-) -> str:
-    gpus = [device for device in devices if graph is not None and graph.mask >> device & 1]
-    parts = [f"{count}×{name}" for name, count in Counter(_model(problem, finder, d) for d in gpus).items()]
-    drivers = Counter(problem.keys[device].driver for device in devices if device not in gpus)
-    parts += [f"{count}×{driver}" for driver, count in drivers.items()]
-    text = f"{' + '.join(parts)} on node {problem.node}"
+def _chosen(problem: NodeProblem, graph: NodeGraph | None, devices: Sequence[int]) -> str:
+    mask = 0 if graph is None else graph.mask
+    gpus = [device for device in devices if mask >> device & 1]
+    counts: dict[str, int] = {}
+    for device in gpus:
+        name = _name(problem, device)[0]
+        counts[name] = counts.get(name, 0) + 1
+    if len(gpus) < len(devices):
+        for device in devices:
+            if not mask >> device & 1:
+                driver = problem.keys[device].driver
+                counts[driver] = counts.get(driver, 0) + 1
+    text = " + ".join(f"{count}×{name}" for name, count in counts.items()) + f" on node {problem.node}"
     if graph is None or len(gpus) < 2:
         return text
-    facts = _place(problem, graph, finder, gpus)
-    gbps = graph.shape.gbps(graph.to_shape(sum(1 << device for device in gpus)))
+    facts = _place(problem, graph, gpus)
+    gbps = graph.shape.gbps(graph.to_shape(mask_of(gpus)))
     if gbps is not None:
         facts.append(f"{gbps:.4g} GB/s ring")
     return f"{text}: {', '.join(facts)}" if facts else text
 
 
-def _model(problem: NodeProblem, finder: AttributeFinder, device: int) -> str:
-    row = problem.rows[device]
+def _name(problem: NodeProblem, device: int) -> tuple[str, str | None]:
+    """The model of a device, and the island that it says it is in; found once per node."""
+    known: dict[int, tuple[str, str | None]] = problem.frame.derived.setdefault(_name, {})
+    found = known.get(device)
+    if found is None:
+        finder, row = finder_of(problem.inventory.table), problem.rows[device]
+        found = (_model(finder, row), _short(finder.text("nvlinkDomain", row), problem.node))
+        known[device] = found
+    return found
+
+
+def _model(finder: AttributeFinder, row: int) -> str:
     return finder.text("model", row) or model_name(finder.text("productName", row)) or "GPU"
 
 
-def _place(problem: NodeProblem, graph: NodeGraph, finder: AttributeFinder, gpus: Sequence[int]) -> list[str]:
+def _place(problem: NodeProblem, graph: NodeGraph, gpus: Sequence[int]) -> list[str]:
     """Which island, or how many GPUs in each of several."""
     shape = graph.shape
     if not shape.islands:
         return []
-    named = [finder.text("nvlinkDomain", problem.rows[device]) for device in gpus]
-    labels = Counter(_short(name, problem.node) for name in named if name is not None)
-    mask = graph.to_shape(sum(1 << device for device in gpus))
+    named = [_name(problem, device)[1] for device in gpus]
+    labels: dict[str, int] = {}
+    for name in named:
+        if name is not None:
+            labels[name] = labels.get(name, 0) + 1
+    mask = graph.to_shape(mask_of(gpus))
     together = any(not mask & ~island for island in shape.islands)
     if together:
         return [f"island {next(iter(labels))}" if len(labels) == 1 and None not in named else "one island"]
@@ -73,8 +90,10 @@ def _place(problem: NodeProblem, graph: NodeGraph, finder: AttributeFinder, gpus
     return ["across islands"]
 
 
-def _short(name: str, node: str) -> str:
+def _short(name: str | None, node: str) -> str | None:
     """An island id without the node's name in front, which the reader sees anyway."""
+    if name is None:
+        return None
     for separator in "-/.":
         if name.startswith(node + separator):
             return name[len(node) + 1 :]

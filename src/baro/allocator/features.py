@@ -23,22 +23,35 @@ class Policy(StrEnum):
     """The best predicted bandwidth, then the least fragmentation."""
     FIRST_FIT = "first-fit"
     """Upstream's exact choice: the first set in pool, slice and device order."""
+    BEST_EFFORT = "best-effort"
+    """The choice of NVIDIA's device plugin (go-gpuallocator) among the GPUs of a node, for comparison."""
 
 
 class Features(msgspec.Struct, frozen=True, kw_only=True):
-    """Feature gates of the allocator, then switches for behaviour on which upstream is disputed.
+    """Feature gates of the allocator, then the one switch for behaviour in which upstream is at fault.
 
     The defaults are those of 1.37. ``taint_rules`` is for whoever builds the inventory: without it, leave
-    DeviceTaintRules out. The switches:
+    DeviceTaintRules out. ``compatibility`` keeps every open quirk of upstream 1.37.2, so that the answer is
+    upstream's in all cases; without it, in each of these the answer is the one that the API promises:
 
-    ``admin_blocks_later`` - a device picked with admin access is not given to a later request of the same
-    pod. Upstream's choice is kept where it finds one; where it finds none, the pick does not block.
-    ``forget_unpublished`` - free the counters of an allocated device that is no longer published
-    (kubernetes#140802); off, since it hands out a partition twice.
-    ``reject_inconsistent_pools`` - a pool whose slices disagree on ``resourceSliceCount`` is unusable;
-    upstream does not look at it, so the default only reports it.
-    ``all_on_incomplete_is_on_node`` - "all devices" of an incomplete pool fails only this node
-    (kubernetes#141898) rather than the pod on every node; 1.37.2 still does the latter.
+    - A device picked with admin access is not given to a later normal request of the same pod. Off: where
+      upstream's way finds nothing, the pick does not block.
+    - "All devices" that a constraint rules out is an error at once, even where the next alternative of the
+      request would fit. Off: an error only if nothing else fits.
+    - Counters, and compatibility groups, of an allocated device that is no longer published are free
+      (kubernetes#140802). Off: they stay taken, else a partition is handed out twice.
+    - A capacity is found by the name as written, so a request for ``gpu.example.com/memory`` never finds a
+      device of that driver which publishes ``memory``. Off: a name without a domain is in the driver's.
+    - A device that claims share, published anew as one that cannot be shared, counts as free but for its
+      capacities. Off: it is in use until all shares are gone.
+    - A default of a capacity policy that is no valid value is accepted only when it is written alike.
+
+    Kept in both, since the recorded answers of 1.37.2 demand it: admin access consumes counters
+    (kubernetes#140729), a negative counter blocks its pool (#141216), slices of one generation that disagree
+    on ``resourceSliceCount`` are not noticed (``Inventory.problems`` tells).
+
+    ``all_on_incomplete_is_on_node`` is a change of behaviour after 1.37: "all devices" of an incomplete or
+    invalid pool fails only this node (kubernetes#141898) rather than the pod on every node.
     """
 
     admin_access: bool = True
@@ -50,11 +63,22 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     consumable_capacity: bool = True
     fractional_capacity: bool = False
     list_attributes: bool = False
+    derived_attributes: bool = False
+    compatibility_groups: bool = False
+    optional_node_operations: bool = False
 
-    admin_blocks_later: bool = True
-    forget_unpublished: bool = False
-    reject_inconsistent_pools: bool = False
     all_on_incomplete_is_on_node: bool = False
+    compatibility: bool = False
+
+    @property
+    def alpha(self) -> bool:
+        """Whether a feature is on that only upstream's experimental allocator has."""
+        return (
+            self.list_attributes
+            or self.derived_attributes
+            or self.compatibility_groups
+            or self.optional_node_operations
+        )
 
     @classmethod
     def from_gates(cls, gates: Iterable[str]) -> Features:
@@ -86,7 +110,10 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
             (on.add if wanted else on.discard)(gate)
         if _TAINT_RULES not in known and "DRADeviceTaints" in on:
             on.add(_TAINT_RULES)  # one gate for both in 1.34
-        return cls.from_gates(on)
+        features = cls.from_gates(on)
+        if kube_version == "1.38":
+            return msgspec.structs.replace(features, all_on_incomplete_is_on_node=True)
+        return features
 
 
 class FeatureError(ValueError):
@@ -94,8 +121,8 @@ class FeatureError(ValueError):
 
 
 def without_effect(gates: Iterable[str]) -> tuple[str, ...]:
-    """Those of some gates that change nothing here: what they guard is not part of an allocation, or (derived
-    attributes, compatibility groups, node allocatable resources) of this allocator."""
+    """Those of some gates that change nothing here: what they guard is not part of an allocation, or (node
+    allocatable resources) not of this allocator."""
     return tuple(gate for gate in gates if gate not in _GATES)
 
 
@@ -110,6 +137,9 @@ _GATES = {
     "DRAConsumableCapacity": "consumable_capacity",
     "DRAFractionalCapacityRange": "fractional_capacity",
     "DRAListTypeAttributes": "list_attributes",
+    "DRADerivedAttributes": "derived_attributes",
+    "DRADeviceCompatibilityGroups": "compatibility_groups",
+    "DRAOptionalNodeOperations": "optional_node_operations",
 }
 
 DEFAULT_1_37 = Features()

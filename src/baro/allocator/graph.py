@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from baro.allocator.best_effort import points
 from baro.allocator.features import DEFAULT_1_37
 from baro.allocator.infer import Facts, facts, finder_of, is_gpu, machine_from
 from baro.allocator.plan import Plan
@@ -59,8 +60,20 @@ class Shape:
         self._block_cache: dict[int, list[int] | None] = {}
 
         pairs = [self.predict(1 << a | 1 << b) for a, b in combinations(range(self.size), 2)]
+        self._points: tuple[tuple[int, ...], ...] | None = None
+        self._placeable: dict[int, tuple[int, ...]] = {}
+        self.remembered: dict[tuple[int, ...], Any] = {}
+        """Candidate sets and their order, kept by ``sets``; ``weight`` says how many there are."""
+        self.weight = 0
         self.uniform = len({(pair.score, pair.slowest_kind) for pair in pairs}) <= 1
         """No two pairs of GPUs differ, so which GPUs are taken makes no difference."""
+
+    @property
+    def points(self) -> tuple[tuple[int, ...], ...]:
+        """What NVIDIA's best-effort policy gives for each pair of positions."""
+        if self._points is None:
+            self._points = points(self.machine)
+        return self._points
 
     def predict(self, mask: int) -> Prediction:
         found = self._predictions.get(mask)
@@ -90,7 +103,10 @@ class Shape:
 
     def placeable(self, free: int) -> tuple[int, ...]:
         """Per size: how many disjoint well-connected groups of that size the free GPUs still hold."""
-        return tuple(self._pack(free, size) for size in self.sizes())
+        found = self._placeable.get(free)
+        if found is None:
+            found = self._placeable[free] = tuple(self._pack(free, size) for size in self._sizes)
+        return found
 
     def concentration(self, free: int) -> int:
         """Higher when free GPUs lie together in few islands."""
@@ -191,13 +207,11 @@ def graph_of(problem: NodeProblem) -> NodeGraph | None:
 
     ``None`` without GPUs, and with more than sixteen of them. Kept per node until more than its use changes.
     """
-    inventory = problem.inventory
-    known: dict[str, tuple[object, NodeGraph | None]] = inventory.derived.setdefault(NodeGraph, {})
-    stamp = (inventory.changes.structure_of(problem.node), problem.usable, problem.rows)
-    found = known.get(problem.node)
-    if found is None or found[0] != stamp:
-        found = known[problem.node] = (stamp, _find_graph(problem))
-    return found[1]
+    derived = problem.frame.derived
+    if NodeGraph not in derived:
+        derived[NodeGraph] = _find_graph(problem)
+    found: NodeGraph | None = derived[NodeGraph]
+    return found
 
 
 def _find_graph(problem: NodeProblem) -> NodeGraph | None:
@@ -209,7 +223,7 @@ def _find_graph(problem: NodeProblem) -> NodeGraph | None:
     finder = finder_of(problem.inventory.table)
     devices = [
         device
-        for device, record in enumerate(problem.record_of)
+        for device, record in enumerate(problem.frame.record_of)
         if (record.node_name or record.per_device)
         and problem.usable >> device & 1
         and is_gpu(finder, record.driver, problem.rows[device])
@@ -222,7 +236,7 @@ def _find_graph(problem: NodeProblem) -> NodeGraph | None:
 
 def predict_set(inventory: Inventory, node: str, devices: Iterable[DeviceKey]) -> Prediction | None:
     """What a set of GPUs on a node is worth; ``None`` when fewer than two of them are GPUs of that node."""
-    problem = NodeProblem(inventory, node, Plan(()), DEFAULT_1_37, _NoSelectors())
+    problem = NodeProblem(inventory, node, Plan(()), DEFAULT_1_37, None)
     graph = graph_of(problem)
     wanted = set(devices)
     mask = _mask(number for number, key in enumerate(problem.keys) if key in wanted)
@@ -230,16 +244,6 @@ def predict_set(inventory: Inventory, node: str, devices: Iterable[DeviceKey]) -
     if graph is None or chosen.bit_count() < 2:
         return None
     return msgspec.structs.replace(graph.shape.predict(chosen), gbps=graph.shape.gbps(chosen))
-
-
-class _NoSelectors:
-    """For problems without claims: there is nothing to select."""
-
-    def compile_error(self, expression: str) -> str | None:
-        return None
-
-    def verdict(self, expression: str, row: int) -> bool | str:
-        return False
 
 
 @lru_cache(maxsize=1024)

@@ -149,6 +149,8 @@ def machine_from(told: tuple[Facts, ...]) -> Inferred:
         Gpu(
             index=index,
             product_name=fact.product,
+            pcie_switch=None if fact.switch is None else f"switch-{fact.switch}",
+            pcie_root=None if fact.root is None else f"root-{fact.root}",
             numa=None if fact.numa is None else (fact.numa,),
         )
         for index, fact in enumerate(told)

@@ -1,13 +1,15 @@
 """What a search has given away so far: devices, shares of devices, counters. Every entry can be undone.
 
-The rules are those of ``allocateDevice`` (§2.6, 2.8, 2.9 of the semantics): counters are charged once per
-shareable device, admin access charges them as well, and every counter of a pool must stay at zero or above.
+The rules are those of ``allocateDevice``: counters are charged once per shareable device, admin access
+charges them as well, every counter of a pool must stay at zero or above, and the devices of a counter set
+must have a compatibility group in common.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from baro.allocator.groups import NOBODY, Group, admits, joined
 from baro.allocator.plan import Alternative
 from baro.allocator.problem import CounterName, NodeProblem
 
@@ -23,13 +25,14 @@ class Pick(msgspec.Struct, frozen=True, gc=False):
 class Ledger:
     """Entries of one run. ``taken`` and ``in_claim`` are masks: all claims, and the claim being worked on."""
 
-    def __init__(
-        self, problem: NodeProblem, consumption: dict[int, dict[CounterName, int]], *, admin_blocks: bool
-    ) -> None:
+    def __init__(self, problem: NodeProblem, *, admin_blocks: bool) -> None:
         self._problem = problem
-        self._consumption = consumption
+        self._consumption = problem.frame.consumption
         self._admin_blocks = admin_blocks
-        self._counters: list[dict[CounterName, int] | None] = [None] * len(problem.pools)
+        self._grouping = problem.features.compatibility_groups
+        self._counters: dict[int, dict[CounterName, int]] = {}
+        """By pool."""
+        self._groups: dict[int, dict[str, Group]] = {}
         self.picks: list[Pick] = []
         self.taken = 0
         self.in_claim = 0
@@ -50,23 +53,26 @@ class Ledger:
         bit = 1 << device
         shareable = bool(problem.shareable & bit)
         in_flight = self.in_flight.get(device)
-        if shareable and not problem.has_capacity(alternative, device, in_flight):
-            return False
         if not self.counters_suffice(device):
+            return False
+        if (shareable or problem.shared_before & bit) and not problem.has_capacity(
+            alternative, device, in_flight
+        ):
             return False
         first = device not in self.in_flight
         if shareable:
             amounts = problem.amounts(alternative, device) or {}
             sums = dict(in_flight or {})
             for name, amount in amounts.items():
-                sums[name] = sums.get(name, 0) + amount
+                sums[name] = sums.get(name, 0) + amount.scaled
             sums["#"] = sums.get("#", 0) + 1
             self.in_flight[device] = sums
         elif not alternative.admin or self._admin_blocks:
             self.taken |= bit
         if not (shareable and (not first or problem.shared_before & bit)):
             self._consume(device, 1)
-        self.in_claim |= bit
+        if not shareable:
+            self.in_claim |= bit
         self.results += 1
         self.picks.append(Pick(claim, alternative, device))
         return True
@@ -81,7 +87,7 @@ class Ledger:
             sums = dict(self.in_flight[device])
             amounts = problem.amounts(alternative, device) or {}
             for name, amount in amounts.items():
-                sums[name] -= amount
+                sums[name] -= amount.scaled
             sums["#"] -= 1
             if sums["#"]:
                 self.in_flight[device] = sums
@@ -98,26 +104,59 @@ class Ledger:
             self.in_claim &= ~bit
 
     def counters_suffice(self, device: int) -> bool:
-        """Every counter of the pool must stay at zero or above, also those the device does not use."""
+        """Whether groups and counters allow the device: every counter of the pool must stay at zero or above,
+        also those that the device does not use."""
         wanted = self._consumption.get(device)
         if wanted is None:
             return True
+        problem = self._problem
         bit = 1 << device
-        if self._problem.shareable & bit and (device in self.in_flight or self._problem.shared_before & bit):
+        if problem.shareable & bit and (device in self.in_flight or problem.shared_before & bit):
             return True
+        if self._grouping and not self._groups_admit(device):
+            return False
         left = self._pool_counters(device)
         return all(value >= wanted.get(name, 0) for name, value in left.items())
 
     def _consume(self, device: int, sign: int) -> None:
         wanted = self._consumption.get(device)
-        if wanted is not None:
-            left = self._pool_counters(device)
-            for name, amount in wanted.items():
-                left[name] -= sign * amount
+        if wanted is None:
+            return
+        left = self._pool_counters(device)
+        for name, amount in wanted.items():
+            left[name] -= sign * amount
+        if self._grouping:
+            self._groups.pop(self._problem.frame.pool_of[device], None)
 
     def _pool_counters(self, device: int) -> dict[CounterName, int]:
-        index = self._problem.pool_of[device]
-        left = self._counters[index]
+        index = self._problem.frame.pool_of[device]
+        left = self._counters.get(index)
         if left is None:
-            left = self._counters[index] = self._problem.counters(self._problem.pools[index])
+            left = self._counters[index] = self._problem.counters(index)
         return left
+
+    def _groups_admit(self, device: int) -> bool:
+        groups = self._pool_groups(self._problem.frame.pool_of[device])
+        return all(
+            admits(groups.get(part.counter_set, NOBODY), part.compatibility_groups)
+            for part in self._problem.rare[device].consumes_counters
+        )
+
+    def _pool_groups(self, pool: int) -> dict[str, Group]:
+        """Found anew after each change: intersections cannot be undone."""
+        found = self._groups.get(pool)
+        if found is None:
+            frame, found = self._problem.frame, self._problem.groups(pool)
+            charged = dict.fromkeys(pick.device for pick in self.picks)
+            for device in charged:
+                if frame.pool_of[device] != pool or self._charged_before(device):
+                    continue
+                for part in frame.rare[device].consumes_counters:
+                    before = found.get(part.counter_set, NOBODY)
+                    found[part.counter_set] = joined(before, part.compatibility_groups)
+            self._groups[pool] = found
+        return found
+
+    def _charged_before(self, device: int) -> bool:
+        problem = self._problem
+        return bool(problem.shareable & problem.shared_before & 1 << device)

@@ -42,6 +42,8 @@ class Constraint(msgspec.Struct, frozen=True):
     attribute: str
     distinct: bool
     requests: tuple[str, ...]
+    views: tuple[str | None, ...] = (None,)
+    """How the requests that it covers find the value: what is published (``None``), or by an expression."""
 
     def covers(self, request: str, subrequest: str | None) -> bool:
         """Whether it applies: an empty list means all, ``request`` covers all its subrequests."""
@@ -69,11 +71,21 @@ class Alternative(msgspec.Struct, frozen=True, kw_only=True):
     capacity: Mapping[str, RawQuantity] = {}
     constraints: tuple[int, ...] = ()
     """Indexes of the claim's constraints that apply."""
+    views: tuple[int, ...] = ()
+    """Per entry of ``constraints`` the index of its view that the request has."""
+    expressions: tuple[str, ...] = ()
+    """Those of ``selectors``."""
+    wants: tuple[tuple[str, RawQuantity], ...] = ()
+    """``capacity``, sorted."""
+    kind: tuple[object, ...] = ()
+    """Alternatives of equal kind may take the same devices, whatever claim they are of."""
     refusal: str | None = None
     """Upstream's fatal error about this request."""
 
 
 class Request(msgspec.Struct, frozen=True):
+    """``refusal`` comes before those of the alternatives."""
+
     name: str
     alternatives: tuple[Alternative, ...]
     prioritized: bool = False
@@ -137,13 +149,18 @@ class _Compiler:
 
     def claim(self, claim: ResourceClaim) -> ClaimPlan:
         constraints, refusal = self._constraints(claim)
+        views: list[list[str | None]] = [[] for _ in constraints]
+        requests = tuple(
+            self._request(claim, request, constraints, views) for request in claim.spec.devices.requests
+        )
         return ClaimPlan(
             name=claim_name(claim),
             claim=claim,
-            requests=tuple(
-                self._request(claim, request, constraints) for request in claim.spec.devices.requests
+            requests=requests,
+            constraints=tuple(
+                msgspec.structs.replace(item, views=tuple(seen)) if seen not in ([], [None]) else item
+                for item, seen in zip(constraints, views, strict=True)
             ),
-            constraints=constraints,
             refusal=refusal,
             topology=claim.metadata.annotations.get(TOPOLOGY_ANNOTATION, ""),
         )
@@ -163,23 +180,39 @@ class _Compiler:
         return tuple(built), None
 
     def _request(
-        self, claim: ResourceClaim, request: DeviceRequest, constraints: tuple[Constraint, ...]
+        self,
+        claim: ResourceClaim,
+        request: DeviceRequest,
+        constraints: tuple[Constraint, ...],
+        views: list[list[str | None]],
     ) -> Request:
         who = f"claim {claim_name(claim)}, request {request.name}"
         if request.first_available:
             if not self._features.prioritized_list:
                 refusal = f"{who}: has subrequests, but the DRAPrioritizedList feature is disabled"
                 return Request(request.name, (), True, refusal)
-            built = [
-                self._alternative(claim, request.name, sub, index, constraints)
+            built = tuple(
+                self._alternative(claim, request.name, sub, index, constraints, views)
                 for index, sub in enumerate(request.first_available)
-            ]
-            return Request(request.name, tuple(built), True)
+            )
+            return Request(request.name, built, True, self._no_capacity(claim, request))
         if request.exactly is None:
             refusal = f"{who}: missing device class name (unsupported request type?)"
             return Request(request.name, (), False, refusal)
-        only = self._alternative(claim, request.name, request.exactly, 0, constraints)
-        return Request(request.name, (only,))
+        only = self._alternative(claim, request.name, request.exactly, 0, constraints, views)
+        return Request(request.name, (only,), False, self._no_capacity(claim, request))
+
+    def _no_capacity(self, claim: ResourceClaim, request: DeviceRequest) -> str | None:
+        """The refusal of capacity requests while the feature is off, met before all others of a request."""
+        if self._features.consumable_capacity:
+            return None
+        tail = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+        if request.exactly is not None and request.exactly.capacity is not None:
+            return f"claim {claim_name(claim)}, request {request.name}: {tail}"
+        for sub in request.first_available:
+            if sub.capacity is not None:
+                return f"claim {claim_name(claim)}, subrequest {sub.name}: {tail}"
+        return None
 
     def _alternative(
         self,
@@ -188,26 +221,44 @@ class _Compiler:
         wanted: ExactDeviceRequest | DeviceSubRequest,
         index: int,
         constraints: tuple[Constraint, ...],
+        views: list[list[str | None]],
     ) -> Alternative:
         sub = wanted.name if isinstance(wanted, DeviceSubRequest) else None
         device_class = self._classes.get(wanted.device_class_name)
         identifier = self._next_id
         self._next_id += 1
+        selectors = _selectors(claim, wanted, device_class)
+        expressions = tuple(selector.expression for selector in selectors)
+        capacity = (wanted.capacity or CapacityRequirements()).requests
+        wants = tuple(sorted(capacity.items())) if capacity else ()
+        covering = tuple(i for i, item in enumerate(constraints) if item.covers(request, sub))
+        derived = {item.name: item.expression for item in wanted.derived_attributes}
         return Alternative(
             id=identifier,
             name=request if sub is None else f"{request}/{sub}",
             own_name=request if sub is None else sub,
             index=index,
             device_class=device_class,
-            selectors=_selectors(claim, wanted, device_class),
+            selectors=selectors,
             all_devices=wanted.allocation_mode == "All",
             count=wanted.count or 1,
             admin=isinstance(wanted, ExactDeviceRequest) and bool(wanted.admin_access),
             tolerations=wanted.tolerations,
-            capacity=(wanted.capacity or CapacityRequirements()).requests,
-            constraints=tuple(i for i, item in enumerate(constraints) if item.covers(request, sub)),
+            capacity=capacity,
+            constraints=covering,
+            views=tuple(_view(views[i], derived.get(constraints[i].attribute)) for i in covering),
+            expressions=expressions,
+            wants=wants,
+            kind=(expressions, wanted.tolerations, wants),
             refusal=_refusal(claim, request, wanted, device_class, self._features),
         )
+
+
+def _view(known: list[str | None], expression: str | None) -> int:
+    """The index of a way to find a value."""
+    if expression not in known:
+        known.append(expression)
+    return known.index(expression)
 
 
 def _selectors(
@@ -234,16 +285,13 @@ def _refusal(
     """The checks of ``validateDeviceRequest``, in its order and words."""
     sub = wanted.name if isinstance(wanted, DeviceSubRequest) else None
     who = f"claim {claim_name(claim)}, request {sub or request}"
+    if wanted.derived_attributes and not features.derived_attributes:
+        return f"{who}: cannot handle request with derived attributes, the feature is disabled"
     for index, selector in enumerate(wanted.selectors):
         if selector.cel is None:
             return f"{who}, selector #{index}: CEL expression empty (unsupported selector type?)"
-    if not features.consumable_capacity and wanted.capacity and wanted.capacity.requests:
-        kind = "request" if sub is None else "subrequest"
-        return (
-            f"claim {claim_name(claim)}, {kind} {sub or request}: has capacity requests, "
-            "but the DRAConsumableCapacity feature is disabled"
-        )
-    if isinstance(wanted, ExactDeviceRequest) and wanted.admin_access and not features.admin_access:
+    asks = isinstance(wanted, ExactDeviceRequest) and wanted.admin_access is not None
+    if asks and not features.admin_access:
         return f"{who}: admin access is requested, but the feature is disabled"
     if not wanted.device_class_name:
         return f"{who}: missing device class name (unsupported request type?)"

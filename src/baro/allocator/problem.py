@@ -1,27 +1,30 @@
-"""One node as the search sees it: devices numbered in allocation order, masks of who may take what.
+"""One node as the search sees it: a ``NodeFrame``, what is in use, and what is left of counters and capacity.
 
-Everything that does not change during the search is worked out here: which devices each alternative may
-take, what its selectors failed on, what is in use, constraint values, counters and capacities.
+Everything that does not change during the search is worked out here or in the frame.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from baro.allocator.capacity import amounts, scaled
+from baro.allocator.capacity import scaled
 from baro.allocator.constraints import ConstraintData
 from baro.allocator.features import Features
-from baro.allocator.plan import Alternative, Constraint, Plan, Selector
+from baro.allocator.frame import (
+    CounterName,
+    Failure,
+    bits,
+    consumption,
+    frame_of,
+)
+from baro.allocator.groups import NOBODY, Group, joined
+from baro.allocator.plan import Alternative, Constraint, Plan
 from baro.allocator.selectors import SelectorEngine
 from baro.inventory import DeviceExtra, DeviceKey, Inventory, NodePool
 from baro.inventory.columns import TypedValue
-from baro.inventory.pools import SliceRecord
-from baro.inventory.taints import tolerated
-from baro.model.kinds.resource import CapacityRequestPolicy, DeviceTaint
+from baro.model.quantity import Quantity
 
-CounterName = tuple[str, str]
-"""(counter set, counter)."""
-
+__all__ = ["CounterName", "Fatal", "NodeProblem", "bits"]
 
 _NO_KEY_HINT = (
     ". consider using CEL optional chaining (.? followed by orValue()) "
@@ -42,184 +45,138 @@ class NodeProblem:
     """Devices of a node under their local numbers 0 … n-1, in upstream's order of trial."""
 
     def __init__(
-        self, inventory: Inventory, node: str, plan: Plan, features: Features, selectors: SelectorEngine
+        self,
+        inventory: Inventory,
+        node: str,
+        plan: Plan,
+        features: Features,
+        selectors: SelectorEngine | None,
     ) -> None:
-        gathered = inventory.pools(node, partitionable=features.partitionable)
-        if gathered.error is not None:
-            raise Fatal(gathered.error)
+        frame = frame_of(inventory, node, features)
+        if frame.error is not None:
+            raise Fatal(frame.error)
+        if selectors is not None:
+            frame.use_engine(selectors)
+        self.frame = frame
         self.inventory = inventory
         self.node = node
         self.plan = plan
         self.features = features
-        self.pools: tuple[NodePool, ...] = gathered.pools
-        self.rows: list[int] = []
-        self.pool_of: list[int] = []
-        self.record_of: list[SliceRecord] = []
-        self.on_node: list[bool] = []
-        usable = 0
-        for index, pool in enumerate(self.pools):
-            fine = not pool.incomplete and not self._invalid(pool)
-            for row, targets, part in zip(pool.rows, pool.on_node, pool.slice_of, strict=True):
-                usable |= fine << len(self.rows)
-                self.rows.append(row)
-                self.pool_of.append(index)
-                self.record_of.append(pool.slices[part])
-                self.on_node.append(targets)
-        self.size = len(self.rows)
-        self.keys: list[DeviceKey] = [
-            DeviceKey(record.driver, record.pool, inventory.table.device_name(row))
-            for row, record in zip(self.rows, self.record_of, strict=True)
-        ]
-        self.rare: list[DeviceExtra] = [inventory.table.rare(row) for row in self.rows]
-        self.usable = usable
-        self.shareable = self._mask(features.consumable_capacity and rare.shareable for rare in self.rare)
-        self.shared_before, self.consumed_before, self.free = self._in_use()
-        self._selectors = selectors
-        self._verdicts: dict[tuple[Selector, ...], list[bool | str | None]] = {}
-        self._candidates: dict[object, tuple[int, int]] = {}
-        self._amounts: dict[tuple[int, int], dict[str, int] | None] = {}
-        self._capacities: dict[int, dict[str, tuple[int, object]]] = {}
+        self.shared_before = 0
+        """Mask of devices of which others hold shares."""
+        self.consumed_before: dict[int, dict[str, int]] = {}
+        self.free = (1 << frame.size) - 1
+        """Mask of devices that nobody holds wholly."""
+        self._find_use()
 
-    # --- devices -----------------------------------------------------------------------------------------
+    # --- the frame's --------------------------------------------------------------------------------------
 
-    def _mask(self, flags: Iterator[bool]) -> int:
-        mask = 0
-        for index, flag in enumerate(flags):
-            mask |= bool(flag) << index
-        return mask
+    @property
+    def pools(self) -> tuple[NodePool, ...]:
+        return self.frame.pools
 
-    def _invalid(self, pool: NodePool) -> bool:
-        if pool.invalid is not None:
-            return True
-        return pool.inconsistent_count and self.features.reject_inconsistent_pools
+    @property
+    def rows(self) -> list[int]:
+        return self.frame.rows
+
+    @property
+    def keys(self) -> list[DeviceKey]:
+        return self.frame.keys
+
+    @property
+    def rare(self) -> list[DeviceExtra]:
+        return self.frame.rare
+
+    @property
+    def size(self) -> int:
+        return self.frame.size
+
+    @property
+    def usable(self) -> int:
+        """Mask of devices whose pool may be used."""
+        return self.frame.usable
+
+    @property
+    def shareable(self) -> int:
+        return self.frame.shareable
 
     @property
     def invalid_pools(self) -> bool:
-        return any(self._invalid(pool) for pool in self.pools)
+        return self.frame.invalid_pools
 
-    def _in_use(self) -> tuple[int, dict[int, dict[str, int]], int]:
-        """Devices with shares taken, what the shares consume, and the mask of devices not wholly taken."""
-        shared = 0
-        consumed: dict[int, dict[str, int]] = {}
-        free = 0
+    # --- use ----------------------------------------------------------------------------------------------
+
+    def _find_use(self) -> None:
         holders = self.inventory.usage.holders
-        for index, key in enumerate(self.keys):
-            shares = holders.get(key, ())
-            whole = False
+        sharing = self.features.consumable_capacity
+        for device, key in enumerate(self.frame.keys):
+            shares = holders.get(key)
+            if shares is None:
+                continue
             for share in shares:
-                if share.share_id is None or not self.features.consumable_capacity:
-                    whole = True
-                else:
-                    shared |= 1 << index
-                    sums = consumed.setdefault(index, {})
-                    for name, raw in share.consumed.items():
-                        full = "/".join(self.inventory.table.qualified(key.driver, name))
-                        sums[full] = sums.get(full, 0) + scaled(raw)
-            if not whole:
-                free |= 1 << index
-        # A device that was shared and is now published as dedicated stays in use until all shares are gone.
-        return shared, consumed, free & ~(shared & ~self.shareable)
-
-    def taints(self, device: int) -> tuple[DeviceTaint, ...]:
-        return self.inventory.taints(self.rows[device]) if self.features.taints else ()
+                if share.share_id is None or not sharing:
+                    self.free &= ~(1 << device)
+                    continue
+                self.shared_before |= 1 << device
+                sums = self.consumed_before.setdefault(device, {})
+                for name, raw in share.consumed.items():
+                    full = "/".join(self.inventory.table.qualified(key.driver, name))
+                    sums[full] = sums.get(full, 0) + scaled(raw)
+        if not self.features.compatibility:
+            # What was shared and is now published as dedicated stays in use until all shares are gone.
+            self.free &= ~(self.shared_before & ~self.shareable)
 
     def attribute(self, device: int, name: str) -> TypedValue | None:
-        """A value under a name as constraints write it; without a domain the driver's is meant."""
-        column = self.inventory.table.attributes.get(
-            self.inventory.table.qualified(self.keys[device].driver, name)
-        )
-        return None if column is None else column.value(self.rows[device])
+        """A value under a name as constraints write it."""
+        return self.frame.attribute(device, name)
 
-    # --- selection ---------------------------------------------------------------------------------------
+    def constraint(self, constraint: Constraint) -> tuple[ConstraintData, ...]:
+        """The constraint's values on all devices, per view."""
+        return self.frame.constraint(constraint)
+
+    # --- selection ----------------------------------------------------------------------------------------
 
     def verdict(self, alternative: Alternative, device: int) -> bool | str:
-        """Whether class and request select a device; upstream's error text if evaluation fails.
+        """Whether class and request select a device; upstream's error text if that cannot be told."""
+        found = self.frame.answer(alternative.expressions, device)
+        return found if isinstance(found, bool) else self._text(alternative, found)
 
-        Per-device node selection comes after the selectors, as upstream has it.
-        """
-        known = self._verdicts.get(alternative.selectors)
-        if known is None:
-            known = self._verdicts[alternative.selectors] = [None] * self.size
-        found = known[device]
-        if found is None:
-            found = known[device] = self._evaluate(alternative, device)
-        return found
+    def failure(self, alternative: Alternative, device: int) -> str:
+        """Upstream's error text for a device of the second mask of ``candidates``."""
+        found = self.frame.eligible(alternative).failures[device]
+        return self._text(alternative, found)
 
-    def _evaluate(self, alternative: Alternative, device: int) -> bool | str:
-        for selector in alternative.selectors:
-            problem = self._selectors.compile_error(selector.expression)
-            if problem is not None:
-                return f"{selector.place}: CEL compile error: {problem}"
-            answer = self._selectors.verdict(selector.expression, self.rows[device])
-            if isinstance(answer, str):
-                hint = _NO_KEY_HINT if "no such key" in answer and _NO_KEY_HINT not in answer else ""
-                return f"{selector.place} on device {self.keys[device]}: CEL runtime error: {answer}{hint}"
-            if not answer:
-                return False
-        return self.on_node[device]
+    def _text(self, alternative: Alternative, failure: Failure) -> str:
+        if failure.place >= 0:
+            hint = _NO_KEY_HINT if "no such key:" in failure.text and _NO_KEY_HINT not in failure.text else ""
+            hint = hint if "CEL runtime error" in failure.text else ""
+            return f"{alternative.selectors[failure.place].place}{failure.text}{hint}"
+        if failure.text.startswith(" "):
+            return f"{self.who(alternative)}: checking capacity for device{failure.text}"
+        return failure.text
+
+    def who(self, alternative: Alternative) -> str:
+        """``claim ns/name, request r`` as errors begin."""
+        claim = next(c for c, _, item in self.plan.alternatives() if item.id == alternative.id)
+        return f"claim {self.plan.claims[claim].name}, request {alternative.own_name}"
 
     def candidates(self, alternative: Alternative) -> tuple[int, int]:
         """(devices that it may take as far as that does not depend on other choices, devices with errors)."""
-        key = (
-            alternative.selectors,
-            alternative.tolerations,
-            alternative.admin,
-            tuple(alternative.capacity.items()),
-        )
-        found = self._candidates.get(key)
-        if found is None:
-            found = self._candidates[key] = self._find_candidates(alternative)
-        return found
-
-    def _find_candidates(self, alternative: Alternative) -> tuple[int, int]:
-        fit = errors = 0
-        within = self.usable if alternative.admin else self.usable & self.free
-        for device in bits(within):
-            verdict = self.verdict(alternative, device)
-            if isinstance(verdict, str):
-                errors |= 1 << device
-            elif verdict and self._acceptable(alternative, device):
-                fit |= 1 << device
+        found = self.frame.eligible(alternative)
+        if alternative.admin:
+            fit, errors = found.fit, found.errors
+        else:
+            fit, errors = found.fit & self.free, found.errors & self.free
+        for device in bits(fit & self.shared_before):
+            if not self.has_capacity(alternative, device):
+                fit &= ~(1 << device)
         return fit, errors
 
-    def _acceptable(self, alternative: Alternative, device: int) -> bool:
-        rare = self.rare[device]
-        if rare.consumes_counters and not self.features.partitionable:
-            return False
-        if rare.binding_conditions and not self.features.binding_conditions:
-            return False
-        if self.features.taints and not tolerated(self.taints(device), alternative.tolerations):
-            return False
-        return self.has_capacity(alternative, device)
+    # --- capacity -----------------------------------------------------------------------------------------
 
-    # --- capacity ----------------------------------------------------------------------------------------
-
-    def capacities(self, device: int) -> dict[str, tuple[int, object]]:
-        """Full name → (value, policy)."""
-        found = self._capacities.get(device)
-        if found is None:
-            policies: Mapping[tuple[str, str], CapacityRequestPolicy] = self.rare[device].policies
-            found = self._capacities[device] = {
-                "/".join(name): (raw, policies.get(name))  # type: ignore[misc]
-                for name, raw in self.inventory.table.capacities_of(self.rows[device])
-            }
-        return found
-
-    def amounts(self, alternative: Alternative, device: int) -> dict[str, int] | None:
+    def amounts(self, alternative: Alternative, device: int) -> dict[str, Quantity] | None:
         """What the alternative takes of each capacity, or ``None`` when it cannot have the device."""
-        key = (alternative.id, device)
-        if key not in self._amounts:
-            driver = self.keys[device].driver
-            wanted = {
-                "/".join(self.inventory.table.qualified(driver, name)): raw
-                for name, raw in alternative.capacity.items()
-            }
-            self._amounts[key] = amounts(
-                self.capacities(device),  # type: ignore[arg-type]
-                wanted,
-                exact=self.features.fractional_capacity,
-            )
-        return self._amounts[key]
+        return self.frame.amounts(alternative, device)
 
     def has_capacity(
         self, alternative: Alternative, device: int, in_flight: Mapping[str, int] | None = None
@@ -227,95 +184,73 @@ class NodeProblem:
         """Whether what it takes fits beside what others hold and what this search already gave away."""
         if not self.features.consumable_capacity:
             return True
-        if not alternative.capacity and not self.shareable >> device & 1:
-            return True
-        taken = self.amounts(alternative, device)
+        taken = self.frame.amounts(alternative, device)
         if taken is None:
             return False
         before = self.consumed_before.get(device, {})
-        for name, (value, _) in self.capacities(device).items():
+        for name, (value, _) in self.frame.capacities(device).items():
             used = before.get(name, 0) + (in_flight.get(name, 0) if in_flight else 0)
-            if used + taken[name] > scaled(value):
+            if used + taken[name].scaled > scaled(value):
                 return False
         return True
 
-    def could_hold(self, alternative: Alternative, device: int) -> bool:
-        """Whether the device, with nothing taken from it, has what the alternative asks for."""
-        if not self.features.consumable_capacity or not alternative.capacity:
-            return True
-        taken = self.amounts(alternative, device)
-        return taken is not None and all(
-            taken[name] <= scaled(value) for name, (value, _) in self.capacities(device).items()
-        )
+    # --- counters and groups --------------------------------------------------------------------------------
 
-    # --- constraints and counters --------------------------------------------------------------------------
-
-    def constraint(self, constraint: Constraint) -> ConstraintData:
-        """The constraint's values on all devices."""
-        values = [self.attribute(device, constraint.attribute) for device in range(self.size)]
-        return ConstraintData(values, distinct=constraint.distinct, lists=self.features.list_attributes)
-
-    def consumption(self, device: int) -> dict[CounterName, int]:
-        """What a device takes from the counters of its pool."""
-        return {
-            (part.counter_set, name): scaled(counter.value)
-            for part in self.rare[device].consumes_counters
-            for name, counter in part.counters.items()
-        }
-
-    def counters(self, pool: NodePool) -> dict[CounterName, int]:
+    def counters(self, pool: int) -> dict[CounterName, int]:
         """What is left of a pool's counters, from all its slices and all devices in use (§2.8)."""
-        left: dict[CounterName, int] = {}
-        for record in pool.counter_slices:
-            for counter_set in record.counter_sets:
-                for name, counter in counter_set.counters.items():
-                    left[counter_set.name, name] = scaled(counter.value)
+        left = dict(self.frame.totals(pool))
+        for extra in self._holders(self.pools[pool]):
+            for name, amount in consumption(extra).items():
+                if name in left:
+                    left[name] -= amount
+        return left
+
+    def groups(self, pool: int) -> dict[str, Group]:
+        """Per counter set what its holders leave of compatibility groups."""
+        found: dict[str, Group] = {}
+        for extra in self._holders(self.pools[pool]):
+            for part in extra.consumes_counters:
+                before = found.get(part.counter_set, NOBODY)
+                found[part.counter_set] = joined(before, part.compatibility_groups)
+        return found
+
+    def _holders(self, pool: NodePool) -> list[DeviceExtra]:
+        """What is rare about the devices of a pool that are in use."""
         table, holders = self.inventory.table, self.inventory.usage.holders
-        in_use = [
+        found = [
             table.rare(row)
             for record in pool.counter_slices
             for row in record.rows
-            if DeviceKey(record.driver, record.pool, table.device_name(row)) in holders
+            if row in table.extras
+            and DeviceKey(record.driver, record.pool, table.device_name(row)) in holders
         ]
-        if not self.features.forget_unpublished:
-            in_use += [extra for _, extra in self.inventory.kept_consumption((pool.driver, pool.name))]
-        for extra in in_use:
-            for part in extra.consumes_counters:
-                for name, counter in part.counters.items():
-                    if (part.counter_set, name) in left:
-                        left[part.counter_set, name] -= scaled(counter.value)
-        return left
+        if not self.features.compatibility:
+            found += [extra for _, extra in self.inventory.kept_consumption((pool.driver, pool.name))]
+        return found
 
-    def all_devices(self, alternative: Alternative, claim: str) -> list[int]:
-        """What mode All must take; nothing if one of them cannot be had.
-
-        Raises ``Fatal``: every error counts, and pools must be whole.
-        """
-        who = f"claim {claim}, request {alternative.own_name}: asks for all devices, but resource pool"
+    def all_devices(self, alternative: Alternative) -> list[int]:
+        """What mode All must take. Raises ``Fatal``: every error counts, and pools must be whole."""
+        who = f"{self.who(alternative)}: asks for all devices, but resource pool"
         on_node = self.features.all_on_incomplete_is_on_node
         found: list[int] = []
+        eligible = self.frame.eligible(alternative)
         device = 0
         for pool in self.pools:
             if pool.incomplete:
                 raise Fatal(f"{who} {pool.id} is currently being updated", on_node=on_node)
-            if self._invalid(pool):
+            if pool.invalid is not None:
                 raise Fatal(f"{who} {pool.id} is currently invalid", on_node=on_node)
             for _ in pool.rows:
-                verdict = self.verdict(alternative, device)
-                if isinstance(verdict, str):
-                    raise Fatal(verdict)
-                if verdict and self.could_hold(alternative, device):
-                    if not self.has_capacity(alternative, device):
-                        # All of them means also the one that is used up (kubernetes#140769).
-                        return []
+                if eligible.errors >> device & 1:
+                    raise Fatal(self._of_all(alternative, eligible.failures[device], device))
+                if self.frame.answer(alternative.expressions, device) is True and (
+                    not self.features.consumable_capacity or self.frame.could_hold(alternative, device)
+                ):
                     found.append(device)
                 device += 1
         return found
 
-
-def bits(mask: int) -> Iterator[int]:
-    """The numbers of the set bits, ascending."""
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
+    def _of_all(self, alternative: Alternative, failure: Failure, device: int) -> str:
+        """Here upstream names the device alone, where it is short of capacity."""
+        key = self.keys[device]
+        return self._text(alternative, failure).replace(f"for device {key}:", f"for device {key.device}:")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from baro.allocator.ledger import Pick
-from baro.allocator.problem import NodeProblem
+from baro.allocator.problem import Fatal, NodeProblem
 from baro.model.kinds.base import RawQuantity
 from baro.model.kinds.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from baro.model.kinds.resource import (
@@ -14,7 +14,6 @@ from baro.model.kinds.resource import (
     DeviceAllocationResult,
     DeviceRequestAllocationResult,
 )
-from baro.model.quantity import Quantity
 
 
 def results(
@@ -41,15 +40,13 @@ def _device(
 ) -> DeviceRequestAllocationResult:
     key, rare = problem.keys[pick.device], problem.rare[pick.device]
     binding = problem.features.binding_conditions
+    skipped = problem.frame.record_of[pick.device].skip_node_operations if problem.features.alpha else ()
     share_id: str | None = None
     consumed: dict[str, RawQuantity] = {}
     if problem.shareable >> pick.device & 1:
         share_id = new_share_id()
         for name, amount in (problem.amounts(pick.alternative, pick.device) or {}).items():
-            domain, _, identifier = name.rpartition("/")
-            raw = problem.capacities(pick.device)[name][0]
-            short = identifier if domain == key.driver else name
-            consumed[short] = str(Quantity.from_scaled(amount, Quantity.parse(raw).format))
+            consumed[problem.frame.written(name, pick.device)] = str(amount)
     return DeviceRequestAllocationResult(
         request=pick.alternative.name,
         driver=key.driver,
@@ -61,6 +58,7 @@ def _device(
         binding_failure_conditions=rare.binding_failure_conditions if binding else (),
         share_id=share_id,
         consumed_capacity=consumed,
+        skip_node_operations=skipped,
     )
 
 
@@ -101,14 +99,19 @@ def _node_selector(problem: NodeProblem, picks: list[Pick]) -> NodeSelector | No
     expressions: list[NodeSelectorRequirement] = []
     fields: list[NodeSelectorRequirement] = []
     for pick in picks:
-        record, rare = problem.record_of[pick.device], problem.rare[pick.device]
+        record, rare = problem.frame.record_of[pick.device], problem.rare[pick.device]
         node_name, selector = record.node_name, record.node_selector
         if record.per_device:
             node_name, selector = rare.node_name, rare.node_selector
         if node_name or (rare.binds_to_node and problem.features.binding_conditions):
             only = NodeSelectorRequirement(key="metadata.name", operator="In", values=(problem.node,))
             return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(only,)),))
-        if selector is not None and selector.node_selector_terms:
+        terms = () if selector is None else selector.node_selector_terms
+        if len(terms) > 1:
+            claim = problem.plan.claims[pick.claim].claim.metadata.name
+            text = f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms"
+            raise Fatal(f"create NodeSelector for claim {claim}: {text}")
+        if selector is not None and terms:
             term = selector.node_selector_terms[0]
             _merge(expressions, term.match_expressions)
             _merge(fields, term.match_fields)

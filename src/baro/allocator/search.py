@@ -3,23 +3,23 @@
 Claims in order, requests in order, alternatives by preference, devices ascending within a request: the first
 solution found is the one that upstream finds (``allocateOne``). What makes it fast changes nothing in the
 answer: bounds (``bounds``), devices that are alike are tried once per level, and a state that failed is not
-entered again. Where a selector failed on a device, the bounds are off for that request, so that the error is
-met exactly where upstream meets it.
+entered again. Where a selector or a derived attribute failed on a device, the bounds are off for that
+request, so that the error is met exactly where upstream meets it.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from itertools import chain
 
-from baro.allocator.bounds import can_match, can_take, one_group
+from baro.allocator.alike import Kinds
+from baro.allocator.bounds import can_match, can_take, large_groups, one_group
 from baro.allocator.constraints import ConstraintData, State
 from baro.allocator.ledger import Ledger, Pick
-from baro.allocator.plan import MAX_RESULTS, Alternative, Request
+from baro.allocator.plan import MAX_RESULTS, Alternative, ClaimPlan, Request
 from baro.allocator.problem import Fatal, NodeProblem, bits
 
-_MAX_CLASSES = 12
-"""With more kinds of devices than this, counting per kind costs more than it saves."""
+View = tuple[int, ConstraintData]
+"""Index of a constraint and its values as a request sees them."""
 
 
 class OutOfWork(Exception):  # noqa: N818 - an answer, not a defect
@@ -33,6 +33,9 @@ class _Result(Enum):
     """Over 32 devices in the claim: give up to the nearest choice of alternatives (kubernetes#130593)."""
 
 
+_FOUND, _FAILED, _TOO_MANY = _Result.FOUND, _Result.FAILED, _Result.TOO_MANY
+
+
 class Search:
     """One node, one plan; ``run`` may be called repeatedly with different restrictions."""
 
@@ -41,61 +44,90 @@ class Search:
         self.plan = problem.plan
         self.work = 0
         self._limit = work_limit
+        self._ignore = ignore_errors
         self._all: dict[int, list[int]] = {}
         self._fit: dict[int, int] = {}
         self._errors: dict[int, int] = {}
-        self._constraints: list[list[ConstraintData]] = []
-        self._prepare(ignore_errors)
-        self._has_admin = any(a.admin for _, _, a in self.plan.alternatives())
-        self._consumption = {
-            device: problem.consumption(device)
-            for device in range(problem.size)
-            if problem.rare[device].consumes_counters
-        }
-        self._classes = self._device_classes()
-        self._class_of = [0] * problem.size
-        for mask in self._classes:
-            for device in bits(mask):
-                self._class_of[device] = mask
+        self._derived: dict[int, int] = {}
+        """Devices whose derived attributes fail: an error, but only once a constraint asks for them."""
+        self._views: dict[int, list[View]] = {}
+        self._constraints: list[list[tuple[ConstraintData, ...]]] = []
+        for claim in self.plan.claims:
+            self._check(claim)
+        for claim in self.plan.claims:
+            self._constraints.append([problem.constraint(item) for item in claim.constraints])
+        for index, _, alternative in self.plan.alternatives():
+            self._judge(index, alternative)
+        self.has_admin = any(a.admin for _, _, a in self.plan.alternatives())
+        self._last_uncertain = max(
+            (
+                (claim, number)
+                for claim, item in enumerate(self.plan.claims)
+                for number, request in enumerate(item.requests)
+                if not all(map(self._is_clean, request.alternatives))
+            ),
+            default=(-1, -1),
+        )
+        self._kinds: Kinds | None = None
+        self._violation: str | None = None
+        """What upstream says of the first device of "all" that a constraint ruled out."""
 
     # --- set-up: upstream's checks in upstream's order -----------------------------------------------------
 
-    def _prepare(self, ignore_errors: bool) -> None:
-        for claim in self.plan.claims:
-            least = 0
-            for request in claim.requests:
-                if request.refusal is not None:
-                    raise Fatal(request.refusal)
-                for alternative in request.alternatives:
-                    if alternative.refusal is not None:
-                        raise Fatal(alternative.refusal)
-                    if alternative.all_devices:
-                        self._all[alternative.id] = self.problem.all_devices(alternative, claim.name)
-                least += min(self.need(alternative) for alternative in request.alternatives)
-            if least > MAX_RESULTS:
+    def _check(self, claim: ClaimPlan) -> None:
+        least = 0
+        for request in claim.requests:
+            if request.refusal is not None:
+                raise Fatal(request.refusal)
+            for alternative in request.alternatives:
+                if alternative.refusal is not None:
+                    raise Fatal(alternative.refusal)
+                if alternative.all_devices:
+                    self._all[alternative.id] = self.problem.all_devices(alternative)
+            more = min(self.need(alternative) for alternative in request.alternatives)
+            if more > MAX_RESULTS - least:
                 raise Fatal(
-                    f"claim {claim.name}: number of requested devices {least} "
-                    f"exceeds the claim limit of {MAX_RESULTS}"
+                    f"claim {claim.name}, request {request.name}: adding {more} devices exceeds "
+                    f"the claim limit of {MAX_RESULTS}, with {least} already accounted for"
                 )
-            if claim.refusal is not None:
-                raise Fatal(claim.refusal)
-        for _, _, alternative in self.plan.alternatives():
-            fit, errors = self.problem.candidates(alternative)
-            self._fit[alternative.id] = fit
-            self._errors[alternative.id] = 0 if ignore_errors or alternative.all_devices else errors
-        for claim in self.plan.claims:
-            self._constraints.append([self.problem.constraint(item) for item in claim.constraints])
+            least += more
+        if claim.refusal is not None:
+            raise Fatal(claim.refusal)
+
+    def _judge(self, claim: int, alternative: Alternative) -> None:
+        fit, errors = self.problem.candidates(alternative)
+        views = [
+            (index, self._constraints[claim][index][view])
+            for index, view in zip(alternative.constraints, alternative.views, strict=True)
+        ]
+        derived = 0
+        for _, data in views:
+            for device in data.errors:
+                derived |= 1 << device
+        self._views[alternative.id] = views
+        self._fit[alternative.id] = fit
+        self._errors[alternative.id] = 0 if self._ignore or alternative.all_devices else errors
+        self._derived[alternative.id] = 0 if self._ignore or alternative.all_devices else derived & fit
+
+    def _is_clean(self, alternative: Alternative) -> bool:
+        """Whether skipping devices for this alternative hides no error."""
+        mine = alternative.id
+        return not (alternative.all_devices or self._errors[mine] or self._derived[mine])
 
     def need(self, alternative: Alternative) -> int:
         """How many devices an alternative takes."""
         return len(self._all[alternative.id]) if alternative.all_devices else alternative.count
 
-    def selector_error(self) -> str | None:
-        """The first selector failure on a device that could have been taken, in order of requests."""
+    def first_error(self) -> str | None:
+        """The first failure of a selector or derived attribute on a device that could have been taken."""
         for _, _, alternative in self.plan.alternatives():
-            _, errors = self.problem.candidates(alternative)
+            fit, errors = self.problem.candidates(alternative)
             for device in bits(errors):
-                return str(self.problem.verdict(alternative, device))
+                return self.problem.failure(alternative, device)
+            for _, data in self._views[alternative.id]:
+                for device, text in data.errors.items():
+                    if fit >> device & 1:
+                        return text
         return None
 
     def eligible(self, alternative: Alternative) -> int:
@@ -105,27 +137,24 @@ class Search:
         return self._fit[alternative.id]
 
     def constraint_data(self, claim: int) -> list[ConstraintData]:
-        return self._constraints[claim]
+        """Per constraint of a claim its values as most requests see them."""
+        return [views[0] for views in self._constraints[claim]]
 
-    def _device_classes(self) -> list[int]:
-        """Masks of devices that no part of the search can tell apart."""
-        problem = self.problem
-        everything = (1 << problem.size) - 1
-        single = problem.shareable
-        for members in self._all.values():
-            for device in members:
-                single |= 1 << device
-        apart: dict[object, int] = {}
-        for device, consumption in self._consumption.items():
-            kind = (problem.pool_of[device], *sorted(consumption.items()))
-            apart[kind] = apart.get(kind, 0) | 1 << device
-        classes = [everything & ~single] if everything & ~single else []
-        values = (data.masks.values() for claim in self._constraints for data in claim)
-        for mask in chain(
-            (problem.free,), self._fit.values(), self._errors.values(), apart.values(), chain(*values)
-        ):
-            classes = [part for own in classes for part in (own & mask, own & ~mask) if part]
-        return classes + [1 << device for device in bits(single)]
+    @property
+    def kinds(self) -> Kinds:
+        """Which devices no part of the search can tell apart; found when something fails first."""
+        if self._kinds is None:
+            single = self.problem.shareable
+            for members in self._all.values():
+                for device in members:
+                    single |= 1 << device
+            masks = [self.problem.free, *self._fit.values(), *self._errors.values(), *self._derived.values()]
+            for claim in self._constraints:
+                for views in claim:
+                    for data in views:
+                        masks += data.masks.values()
+            self._kinds = Kinds(self.problem.frame, masks, single)
+        return self._kinds
 
     # --- running -------------------------------------------------------------------------------------------
 
@@ -143,53 +172,65 @@ class Search:
         """
         self._allowed = allowed
         self._fixed = fixed or {}
-        self._ledger = Ledger(self.problem, self._consumption, admin_blocks=admin_blocks)
+        self._ledger = Ledger(self.problem, admin_blocks=admin_blocks)
         self._states: tuple[State, ...] = ()
         self._failed: set[object] = set()
-        return tuple(self._ledger.picks) if self._claim(0) is _Result.FOUND else None
+        self._violation = None
+        try:
+            if self._claim(0) is _FOUND:
+                return tuple(self._ledger.picks)
+        except Fatal:
+            self._complain()
+            raise
+        if allowed is None and not fixed:
+            self._complain()
+        return None
+
+    def _complain(self) -> None:
+        """The violation came first: upstream stops there."""
+        if self._violation is not None:
+            raise Fatal(self._violation) from None
 
     def _claim(self, claim: int) -> _Result:
         if claim == len(self.plan.claims):
-            return _Result.FOUND
+            return _FOUND
         ledger = self._ledger
         saved = (ledger.in_claim, ledger.results, self._states)
         ledger.in_claim, ledger.results = 0, 0
         self._states = (None,) * len(self._constraints[claim])
         result = self._request(claim, 0)
-        if result is not _Result.FOUND:
+        if result is not _FOUND:
             ledger.in_claim, ledger.results, self._states = saved
-        return _Result.FAILED if result is _Result.TOO_MANY else result
+        return _FAILED if result is _TOO_MANY else result
 
     def _request(self, claim: int, index: int) -> _Result:
         requests = self.plan.claims[claim].requests
         if index == len(requests):
             return self._claim(claim + 1)
-        key = self._key(claim, index, -1, 0, 0)
-        if key in self._failed:
-            return _Result.FAILED
-        if self._clean(claim, index) and not self._enough(claim, index):
-            result = _Result.FAILED
-        else:
-            result = self._alternatives(claim, index, requests[index])
-        if result is _Result.FAILED:
-            self._failed.add(key)
+        if self._failed and self._key(claim, index, -1, 0, 0) in self._failed:
+            return _FAILED
+        last = index + 1 == len(requests) and claim + 1 == len(self.plan.claims)
+        if not last and (claim, index) > self._last_uncertain and not self._enough(claim, index):
+            return _FAILED
+        result = self._alternatives(claim, index, requests[index])
+        if result is _FAILED and not last:
+            self._failed.add(self._key(claim, index, -1, 0, 0))
         return result
 
     def _alternatives(self, claim: int, index: int, request: Request) -> _Result:
-        choices = self._choices(claim, index, request)
         too_many = request.prioritized
-        for alternative in choices:
+        for alternative in self._choices(claim, index, request):
             if alternative.all_devices:
                 result = self._take_all(claim, index, alternative)
             else:
                 result = self._take(claim, index, alternative, 0, 0)
-            if result is _Result.FOUND or (result is _Result.TOO_MANY and not request.prioritized):
+            if result is _FOUND or (result is _TOO_MANY and not request.prioritized):
                 return result
-            too_many = too_many and result is _Result.TOO_MANY
-        return _Result.TOO_MANY if too_many else _Result.FAILED
+            too_many = too_many and result is _TOO_MANY
+        return _TOO_MANY if too_many else _FAILED
 
     def _choices(self, claim: int, index: int, request: Request) -> tuple[Alternative, ...]:
-        fixed = self._fixed.get((claim, index))
+        fixed = self._fixed.get((claim, index)) if self._fixed else None
         return request.alternatives if fixed is None else (request.alternatives[fixed],)
 
     def _take(self, claim: int, index: int, alternative: Alternative, done: int, start: int) -> _Result:
@@ -198,58 +239,83 @@ class Search:
         if need == 0:
             return self._request(claim, index + 1)
         if self._ledger.results + need > MAX_RESULTS:
-            return _Result.TOO_MANY
-        fit = self._available(claim, alternative, self._fit[alternative.id]) >> start << start
-        errors = self._available(claim, alternative, self._errors[alternative.id]) >> start << start
-        covering = [(self._constraints[claim][i], self._states[i]) for i in alternative.constraints]
+            return _TOO_MANY
+        mine = alternative.id
+        fit = self._available(claim, alternative, self._fit[mine]) >> start << start
+        errors = self._errors[mine] | self._derived[mine]
+        if errors:
+            errors = self._available(claim, alternative, errors) >> start << start
+        covering = [(data, self._states[i]) for i, data in self._views[mine]]
         if not errors and not can_take(need, fit, covering):
-            return _Result.FAILED
-        key = self._key(claim, index, alternative.id, done, start)
-        if key in self._failed:
-            return _Result.FAILED
+            return _FAILED
+        if self._failed and self._key(claim, index, mine, done, start) in self._failed:
+            return _FAILED
         for data, state in covering:
             fit &= data.compatible(state)
+            if not errors:
+                fit = large_groups(data, state, fit, need)
         result = self._try_each(claim, index, alternative, done, fit, errors)
-        if result is _Result.FAILED:
-            self._failed.add(key)
+        if result is _FAILED:
+            self._failed.add(self._key(claim, index, mine, done, start))
         return result
 
     def _try_each(
         self, claim: int, index: int, alternative: Alternative, done: int, fit: int, errors: int
     ) -> _Result:
         left = fit | errors
+        ledger = self._ledger
         while left:
             device = (left & -left).bit_length() - 1
             self._count_work()
-            if errors >> device & 1:
-                raise Fatal(str(self.problem.verdict(alternative, device)))
             left &= left - 1
-            if not self._ledger.choose(claim, alternative, device):
+            if errors >> device & 1 and not self._survives(claim, alternative, device):
+                continue
+            if not ledger.choose(claim, alternative, device):
                 continue
             states = self._states
-            self._states = self._added(claim, alternative, device)
+            self._states = self._added(alternative, device)
             result = self._take(claim, index, alternative, done + 1, device + 1)
-            if result is _Result.FOUND:
+            if result is _FOUND:
                 return result
             self._states = states
-            self._ledger.unchoose(alternative, device)
-            if result is _Result.TOO_MANY:
+            ledger.unchoose(alternative, device)
+            if result is _TOO_MANY:
                 return result
             # Devices that nothing tells apart fail alike; erring ones must still be met.
-            if self._allowed is None:
-                left &= ~(self._class_of[device] & ~errors)
-        return _Result.FAILED
+            if self._allowed is None and left:
+                left &= ~(self.kinds.of(device) & ~errors)
+        return _FAILED
+
+    def _survives(self, claim: int, alternative: Alternative, device: int) -> bool:
+        """Whether a device that something is wrong with may be taken all the same.
+
+        Raises ``Fatal`` where upstream meets the error: selectors first, what constraints ask for at the end.
+        """
+        if self._errors[alternative.id] >> device & 1:
+            raise Fatal(self.problem.failure(alternative, device))
+        ledger = self._ledger
+        if not self.problem.has_capacity(alternative, device, ledger.in_flight.get(device)):
+            return False
+        if not ledger.counters_suffice(device):
+            return False
+        for i, data in self._views[alternative.id]:
+            text = data.errors.get(device)
+            if text is not None:
+                raise Fatal(text)
+            if not data.compatible(self._states[i]) >> device & 1:
+                return False
+        return True
 
     def _take_all(self, claim: int, index: int, alternative: Alternative) -> _Result:
         """Mode All: exactly the devices found at the start, no choice."""
         devices = self._all[alternative.id]
         if not devices:
-            return _Result.FAILED
+            return _FAILED
         states, chosen = self._states, list[int]()
-        result = _Result.FAILED
+        result = _FAILED
         for position, device in enumerate(devices):
             if self._ledger.results + len(devices) - position > MAX_RESULTS:
-                result = _Result.TOO_MANY
+                result = _TOO_MANY
                 break
             self._count_work()
             if not self._take_this(claim, alternative, device):
@@ -257,30 +323,33 @@ class Search:
             chosen.append(device)
         else:
             result = self._request(claim, index + 1)
-        if result is not _Result.FOUND:
+        if result is not _FOUND:
             self._states = states
             for device in reversed(chosen):
                 self._ledger.unchoose(alternative, device)
         return result
 
     def _take_this(self, claim: int, alternative: Alternative, device: int) -> bool:
-        free = self._available(claim, alternative, 1 << device)
-        if not free or not (alternative.admin or self.problem.free >> device & 1):
+        problem = self.problem
+        if not self._available(claim, alternative, 1 << device):
             return False
         if not self._ledger.counters_suffice(device):
             return False
-        if not self._fit[alternative.id] >> device & 1:
+        if not problem.frame.eligible(alternative).fit >> device & 1:
             return False
-        for i in alternative.constraints:
-            if not self._constraints[claim][i].compatible(self._states[i]) >> device & 1:
-                who = f"claim {self.plan.claims[claim].name}, request {alternative.own_name}"
-                key = self.problem.keys[device]
-                raise Fatal(
-                    f"{who}: cannot add device {key} because a claim constraint would not be satisfied"
-                )
+        for i, data in self._views[alternative.id]:
+            if device in data.errors and not self._ignore:
+                raise Fatal(data.errors[device])
+            if not data.compatible(self._states[i]) >> device & 1:
+                key = problem.keys[device]
+                text = f"cannot add device {key} because a claim constraint would not be satisfied"
+                self._violation = self._violation or f"{problem.who(alternative)}: {text}"
+                if problem.features.compatibility:
+                    raise Fatal(self._violation)
+                return False
         if not self._ledger.choose(claim, alternative, device):
             return False
-        self._states = self._added(claim, alternative, device)
+        self._states = self._added(alternative, device)
         return True
 
     # --- state ---------------------------------------------------------------------------------------------
@@ -290,12 +359,13 @@ class Search:
             mask &= self._allowed[claim]
         return self._ledger.available(alternative, mask)
 
-    def _added(self, claim: int, alternative: Alternative, device: int) -> tuple[State, ...]:
-        if not alternative.constraints:
+    def _added(self, alternative: Alternative, device: int) -> tuple[State, ...]:
+        views = self._views[alternative.id]
+        if not views:
             return self._states
         states = list(self._states)
-        for i in alternative.constraints:
-            states[i] = self._constraints[claim][i].add(states[i], device)
+        for i, data in views:
+            states[i] = data.add(states[i], device)
         return tuple(states)
 
     def _count_work(self) -> None:
@@ -306,33 +376,16 @@ class Search:
     def _key(self, claim: int, index: int, alternative: int, done: int, start: int) -> object:
         """The state, up to the exchange of devices that nothing tells apart."""
         ledger = self._ledger
-        taken = ledger.taken
-        if self._allowed is not None or len(self._classes) > _MAX_CLASSES:
-            where: object = (taken, start)
-        else:
-            rest = -1 << start
-            where = tuple(
-                ((taken & mask).bit_count(), (taken & mask & rest).bit_count(), (mask & rest).bit_count())
-                for mask in self._classes
-            )
+        where = self.kinds.pattern(ledger.taken, start, exact=self._allowed is not None)
         flight: object = ()
         if ledger.in_flight:
             flight = frozenset((d, frozenset(sums.items())) for d, sums in ledger.in_flight.items())
         admin: object = ()
-        if self._has_admin:
+        if self.has_admin:
             admin = (ledger.in_claim, tuple(p.device for p in ledger.picks if p.alternative.admin))
         return (claim, index, alternative, done, ledger.results, where, self._states, flight, admin)
 
     # --- bounds --------------------------------------------------------------------------------------------
-
-    def _clean(self, claim: int, index: int) -> bool:
-        """Whether no selector can fail from here on, so that skipping ahead hides no error."""
-        for number in range(claim, len(self.plan.claims)):
-            requests = self.plan.claims[number].requests
-            for request in requests[index if number == claim else 0 :]:
-                if any(a.all_devices or self._errors[a.id] for a in request.alternatives):
-                    return False
-        return True
 
     def _enough(self, claim: int, index: int) -> bool:
         """Counting over all requests that are still open, in this claim and those after it."""
@@ -340,28 +393,26 @@ class Search:
         for number in range(claim, len(self.plan.claims)):
             here = number == claim
             states: tuple[State, ...] = self._states if here else (None,) * len(self._constraints[number])
-            covered: dict[int, list[tuple[int, int]]] = {}
+            covered: dict[int, list[tuple[int, int, ConstraintData]]] = {}
             requests = self.plan.claims[number].requests
             for position in range(index if here else 0, len(requests)):
                 choices = self._choices(number, position, requests[position])
-                masks = [self._open(number, a, states) for a in choices]
                 mask = 0
-                for part in masks:
-                    mask |= part
+                for alternative in choices:
+                    mask |= self._open(number, alternative, states)
                 if any(a.admin for a in choices) or mask & self.problem.shareable:
                     continue
                 need = min(a.count for a in choices)
                 everything.append((need, mask))
-                for i in set.intersection(*(set(a.constraints) for a in choices)):
-                    covered.setdefault(i, []).append((need, mask))
-            if not all(
-                one_group(needs, self._constraints[number][i], states[i]) for i, needs in covered.items()
-            ):
+                for i, data in self._views[choices[0].id]:
+                    if all((i, data) in self._views[a.id] for a in choices[1:]):
+                        covered.setdefault(i, []).append((need, mask, data))
+            if not all(one_group(needs, states[i]) for i, needs in covered.items()):
                 return False
         return can_match(everything)
 
     def _open(self, claim: int, alternative: Alternative, states: tuple[State, ...]) -> int:
         mask = self._available(claim, alternative, self._fit[alternative.id])
-        for i in alternative.constraints:
-            mask &= self._constraints[claim][i].compatible(states[i])
+        for i, data in self._views[alternative.id]:
+            mask &= data.compatible(states[i])
         return mask

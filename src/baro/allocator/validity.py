@@ -8,19 +8,28 @@ self-checks.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 from baro.allocator.features import DEFAULT_1_37, Features
+from baro.allocator.validity_amounts import (
+    Amounts,
+    Place,
+    Wanted,
+    by_full_name,
+    could_hold,
+    full_name,
+    name_of,
+)
 from baro.model.kinds.core import Node, NodeSelector, NodeSelectorRequirement
 from baro.model.kinds.resource import (
     AllocationResult,
     Device,
+    DeviceAttribute,
     DeviceClass,
     DeviceConstraint,
     DeviceRequestAllocationResult,
-    DeviceSubRequest,
     DeviceTaintRule,
     DeviceToleration,
     ExactDeviceRequest,
@@ -32,18 +41,8 @@ from baro.model.quantity import Quantity
 
 Selects = Callable[[str, ResourceSlice, Device], bool]
 """Whether an expression selects a device; a run-time error counts as no."""
-Wanted = ExactDeviceRequest | DeviceSubRequest
-
-
-class _Place(NamedTuple):
-    """A published device and its slice."""
-
-    slice: ResourceSlice
-    device: Device
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        return (self.slice.spec.driver, self.slice.spec.pool.name, self.device.name)
+Derives = Callable[[str, ResourceSlice, Device], DeviceAttribute | None]
+"""The attribute that an expression derives from a device; ``None`` when there is none."""
 
 
 def violations(  # noqa: PLR0913
@@ -55,27 +54,30 @@ def violations(  # noqa: PLR0913
     results: Sequence[AllocationResult],
     *,
     selects: Selects,
+    derives: Derives | None = None,
     taint_rules: Sequence[DeviceTaintRule] = (),
     features: Features = DEFAULT_1_37,
 ) -> list[str]:
     """Everything that is wrong with ``results`` for ``claims``; empty when the allocation is right.
 
-    ``in_use`` are the claims that are already allocated. Of ``features``, taints and list attributes matter.
+    ``in_use`` are the claims that are already allocated. ``derives`` is needed for derived attributes alone:
+    without it no device has one.
     """
-    judge = _Judge(slices, classes, node, in_use, selects, taint_rules, features)
+    judge = _Judge(slices, classes, node, in_use, selects, derives, taint_rules, features)
     if len(claims) != len(results):
         return [f"{len(results)} results for {len(claims)} claims"]
     return list(judge.judge(claims, results))
 
 
 class _Judge:
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917
         self,
         slices: Sequence[ResourceSlice],
         classes: Sequence[DeviceClass],
         node: Node,
         in_use: Sequence[ResourceClaim],
         selects: Selects,
+        derives: Derives | None,
         taint_rules: Sequence[DeviceTaintRule],
         features: Features,
     ) -> None:
@@ -83,10 +85,14 @@ class _Judge:
         self.classes = {item.metadata.name: item for item in classes}
         self.node = node
         self.selects = selects
+        self.derives = derives
+        self.features = features
         self.taint_rules = taint_rules
         self.lists = features.list_attributes
         self.taints = features.taints
         self.sharing = features.consumable_capacity
+        self.pools: dict[tuple[str, str], list[ResourceSlice]] = {}
+        """The slices that a pool is made of, as this node sees it."""
         self.places = {place.key: place for place in self._published()}
         self.held: dict[tuple[str, str, str], list[DeviceRequestAllocationResult]] = defaultdict(list)
         for claim in in_use:
@@ -97,26 +103,30 @@ class _Judge:
 
     # --- what is published for this node -------------------------------------------------------------------
 
-    def _published(self) -> Iterator[_Place]:
+    def _published(self) -> Iterator[Place]:
         """Devices that may be used: newest generation, pool complete, slice (or device) for this node."""
         for pool in {(item.spec.driver, item.spec.pool.name) for item in self.slices}:
             everywhere = [s for s in self.slices if (s.spec.driver, s.spec.pool.name) == pool]
+            if not self.features.compatibility_groups:
+                everywhere = [s for s in everywhere if not _grouped(s)]
             mine = [s for s in everywhere if self._relevant(s)]
             if not mine:
                 continue
             newest = max(s.spec.pool.generation for s in mine)
             current = [s for s in mine if s.spec.pool.generation == newest]
             count = current[0].spec.pool.resource_slice_count
+            self.pools[pool] = current
             if len(current) != count:
                 # Part of the pool is for other nodes; then the whole cluster must agree on the generation.
                 same = [s for s in everywhere if s.spec.pool.generation == newest]
                 newer = any(s.spec.pool.generation > newest for s in everywhere)
                 if newer or len(same) != count:
                     continue
+                self.pools[pool] = same
             for item in current:
                 for device in item.spec.devices:
                     if self._targets(item, device):
-                        yield _Place(item, device)
+                        yield Place(item, device)
 
     def _relevant(self, item: ResourceSlice) -> bool:
         if not item.spec.per_device_node_selection:
@@ -151,15 +161,18 @@ class _Judge:
                 yield f"{claim.ref}: {len(mine)} results, 32 are allowed"
             for result in mine:
                 if (result.driver, result.pool, result.device) not in self.places:
-                    yield f"{_name(result)} is not available on this node"
+                    yield f"{name_of(result)} is not available on this node"
             if any((r.driver, r.pool, r.device) not in self.places for r in mine):
                 return
             yield from self._requests(claim, mine)
             yield from self._constraints(claim, mine)
             yield from self._pinned(claim, allocation)
         yield from self._exclusive(claims, results)
-        yield from self._counters(everything)
-        yield from self._capacity(everything)
+        amounts = Amounts(self.pools, self.places, self.held)
+        yield from amounts.counters(everything)
+        if self.features.compatibility_groups:
+            yield from amounts.groups(everything)
+        yield from amounts.capacity(everything)
 
     def _requests(
         self, claim: ResourceClaim, results: Sequence[DeviceRequestAllocationResult]
@@ -186,7 +199,11 @@ class _Judge:
     ) -> Iterator[str]:
         admin = isinstance(wanted, ExactDeviceRequest) and bool(wanted.admin_access)
         if wanted.allocation_mode == "All":
-            all_of_them = {key for key, place in self.places.items() if self._selected(wanted, place)}
+            all_of_them = {
+                key
+                for key, place in self.places.items()
+                if self._selected(wanted, place) and (not self.sharing or could_hold(wanted, place))
+            }
             if {(r.driver, r.pool, r.device) for r in results} != all_of_them or not results:
                 yield f"request {name}: not exactly all matching devices"
         elif len(results) != (wanted.count or 1):
@@ -194,18 +211,40 @@ class _Judge:
         for result in results:
             place = self.places[result.driver, result.pool, result.device]
             if not self._selected(wanted, place):
-                yield f"{_name(result)} does not match request {name}"
+                yield f"{name_of(result)} does not match request {name}"
             if bool(result.admin_access) != admin:
-                yield f"{_name(result)}: adminAccess is {result.admin_access}"
+                yield f"{name_of(result)}: adminAccess is {result.admin_access}"
             if result.tolerations != wanted.tolerations:
-                yield f"{_name(result)}: tolerations were not copied"
+                yield f"{name_of(result)}: tolerations were not copied"
             if self.taints and not self._untainted(place, wanted.tolerations):
-                yield f"{_name(result)} has a taint that request {name} does not tolerate"
+                yield f"{name_of(result)} has a taint that request {name} does not tolerate"
             if result.binding_conditions != place.device.binding_conditions:
-                yield f"{_name(result)}: binding conditions were not copied"
+                yield f"{name_of(result)}: binding conditions were not copied"
+            yield from self._operations(result, place)
             yield from self._share(wanted, result, place)
 
-    def _selected(self, wanted: Wanted, place: _Place) -> bool:
+    def _operations(self, result: DeviceRequestAllocationResult, place: Place) -> Iterator[str]:
+        """Skipped node operations need the gate here and on the node, once any alpha feature is on."""
+        gates = self.features
+        if not any(
+            (
+                gates.list_attributes,
+                gates.derived_attributes,
+                gates.compatibility_groups,
+                gates.optional_node_operations,
+            )
+        ):
+            return
+        skipped = place.slice.spec.skip_node_operations
+        if result.skip_node_operations != skipped:
+            yield f"{name_of(result)}: skipped node operations were not copied"
+        declared = "DRAOptionalNodeOperations" in self.node.status.declared_features
+        if skipped and not (gates.optional_node_operations and declared):
+            yield f"{name_of(result)} skips node operations, which this node does not know"
+
+    def _selected(self, wanted: Wanted, place: Place) -> bool:
+        if place.device.binding_conditions and not self.features.binding_conditions:
+            return False
         device_class = self.classes.get(wanted.device_class_name)
         if device_class is None:
             return False
@@ -216,11 +255,11 @@ class _Judge:
         expressions += [s.cel.expression if s.cel else "" for s in wanted.selectors]
         if not all(self.selects(text, place.slice, place.device) for text in expressions):
             return False
-        have = {_full(name, place.slice.spec.driver) for name in place.device.capacity}
+        have = {full_name(name, place.slice.spec.driver) for name in place.device.capacity}
         asked = wanted.capacity.requests if wanted.capacity else {}
-        return all(_full(name, place.slice.spec.driver) in have for name in asked)
+        return all(full_name(name, place.slice.spec.driver) in have for name in asked)
 
-    def _untainted(self, place: _Place, tolerations: Sequence[DeviceToleration]) -> bool:
+    def _untainted(self, place: Place, tolerations: Sequence[DeviceToleration]) -> bool:
         taints = list(place.device.taints)
         for rule in self.taint_rules:
             selector = rule.spec.device_selector
@@ -242,27 +281,27 @@ class _Judge:
             if taint.effect in ("NoSchedule", "NoExecute")
         )
 
-    def _share(self, wanted: Wanted, result: DeviceRequestAllocationResult, place: _Place) -> Iterator[str]:
+    def _share(self, wanted: Wanted, result: DeviceRequestAllocationResult, place: Place) -> Iterator[str]:
         if not (self.sharing and place.device.allow_multiple_allocations):
             if result.share_id is not None or result.consumed_capacity:
-                yield f"{_name(result)} is not shareable but has a share"
+                yield f"{name_of(result)} is not shareable but has a share"
             asked = wanted.capacity.requests if wanted.capacity else {}
             for name, raw in asked.items():
-                have = _by_full(place.device.capacity, place.slice.spec.driver)[
-                    _full(name, place.slice.spec.driver)
+                have = by_full_name(place.device.capacity, place.slice.spec.driver)[
+                    full_name(name, place.slice.spec.driver)
                 ]
                 if Quantity.parse(raw) > Quantity.parse(have.value):
-                    yield f"{_name(result)} has too little {name}"
+                    yield f"{name_of(result)} has too little {name}"
             return
         if result.share_id is None:
-            yield f"{_name(result)} is shareable but has no shareID"
+            yield f"{name_of(result)} is shareable but has no shareID"
         driver = place.slice.spec.driver
-        consumed = _by_full(result.consumed_capacity, driver)
-        if set(consumed) != set(_by_full(place.device.capacity, driver)):
-            yield f"{_name(result)}: consumedCapacity does not name every capacity"
+        consumed = by_full_name(result.consumed_capacity, driver)
+        if set(consumed) != set(by_full_name(place.device.capacity, driver)):
+            yield f"{name_of(result)}: consumedCapacity does not name every capacity"
         for name, raw in (wanted.capacity.requests if wanted.capacity else {}).items():
-            if Quantity.parse(consumed.get(_full(name, driver), 0)) < Quantity.parse(raw):
-                yield f"{_name(result)} consumes less {name} than asked for"
+            if Quantity.parse(consumed.get(full_name(name, driver), 0)) < Quantity.parse(raw):
+                yield f"{name_of(result)} consumes less {name} than asked for"
 
     def _constraints(
         self, claim: ResourceClaim, results: Sequence[DeviceRequestAllocationResult]
@@ -270,7 +309,7 @@ class _Judge:
         for constraint in claim.spec.devices.constraints:
             name = constraint.match_attribute or constraint.distinct_attribute or ""
             covered = [r for r in results if _covers(constraint, r.request)]
-            values = [self._values(self.places[r.driver, r.pool, r.device], name) for r in covered]
+            values = [self._value_for(claim, r, name) for r in covered]
             if any(value is None for value in values):
                 yield f"{claim.ref}: a device lacks {name}"
                 continue
@@ -281,13 +320,21 @@ class _Judge:
             elif any(a & b for a, b in combinations(sets, 2)):
                 yield f"{claim.ref}: values of {name} are not distinct"
 
-    def _values(self, place: _Place, name: str) -> frozenset[Any] | None:
+    def _value_for(
+        self, claim: ResourceClaim, result: DeviceRequestAllocationResult, name: str
+    ) -> frozenset[Any] | None:
+        """The values of an attribute as the request sees them: derived by it, or published."""
+        place = self.places[result.driver, result.pool, result.device]
+        for item in _wanted(claim, result.request).derived_attributes:
+            if item.name == name:
+                found = self.derives(item.expression, place.slice, place.device) if self.derives else None
+                return None if found is None else self._values(found)
         driver = place.slice.spec.driver
-        attribute = {_full(key, driver): value for key, value in place.device.attributes.items()}.get(
-            _full(name, driver)
-        )
-        if attribute is None:
-            return None
+        published = {full_name(key, driver): value for key, value in place.device.attributes.items()}
+        attribute = published.get(full_name(name, driver))
+        return None if attribute is None else self._values(attribute)
+
+    def _values(self, attribute: DeviceAttribute) -> frozenset[Any]:
         for field in ("int_", "bool_", "string", "version"):
             value = getattr(attribute, field)
             if value is not None:
@@ -324,57 +371,26 @@ class _Judge:
                 if r.admin_access or not held:
                     continue
                 if key in normal or any(h.share_id is None for h in held):
-                    yield f"{_name(r)} is in use"
+                    yield f"{name_of(r)} is in use"
             if len(set(admin)) != len(admin):
                 yield f"{claim.ref}: admin access twice to one device"
         if len(set(normal)) != len(normal):
             yield "a device is given away twice"
 
-    def _counters(self, results: Iterable[DeviceRequestAllocationResult]) -> Iterator[str]:
-        """Totals of a pool minus everything consumed, a shared device once; checked where we consume."""
-        holders: dict[tuple[str, str, str], int] = {}
-        for key in self.held:
-            holders[key] = 1
-        touched: set[tuple[str, str]] = set()
-        for r in results:
-            place = self.places[r.driver, r.pool, r.device]
-            if place.device.consumes_counters:
-                touched.add((r.driver, r.pool))
-                again = not place.device.allow_multiple_allocations
-                holders[place.key] = holders.get(place.key, 0) + 1 if again else 1
-        for pool in touched:
-            left: dict[tuple[str, str], int] = {}
-            current = [s for s in self.slices if (s.spec.driver, s.spec.pool.name) == pool]
-            newest = max(s.spec.pool.generation for s in current)
-            devices = {}
-            for item in current:
-                if item.spec.pool.generation == newest:
-                    devices.update({d.name: d for d in item.spec.devices})
-                    for counters in item.spec.shared_counters:
-                        for name, counter in counters.counters.items():
-                            left[counters.name, name] = Quantity.parse(counter.value).scaled
-            for (driver, name, device), times in holders.items():
-                if (driver, name) == pool and device in devices:
-                    for part in devices[device].consumes_counters:
-                        for counter_name, used in part.counters.items():
-                            amount = Quantity.parse(used.value).scaled
-                            left[part.counter_set, counter_name] -= times * amount
-            if any(value < 0 for value in left.values()):
-                yield f"counters of pool {'/'.join(pool)} are overdrawn"
 
-    def _capacity(self, results: Iterable[DeviceRequestAllocationResult]) -> Iterator[str]:
-        used: dict[tuple[str, str, str], dict[str, int]] = defaultdict(lambda: defaultdict(int))
-        ours = [r for r in results if r.share_id is not None]
-        others = [h for held in self.held.values() for h in held if h.share_id is not None]
-        for r in (*ours, *others):
-            for name, raw in r.consumed_capacity.items():
-                full = _full(name, r.driver)
-                used[r.driver, r.pool, r.device][full] += Quantity.parse(raw).scaled
-        for r in ours:
-            place = self.places[r.driver, r.pool, r.device]
-            for full, capacity in _by_full(place.device.capacity, r.driver).items():
-                if used[place.key][full] > Quantity.parse(capacity.value).scaled:
-                    yield f"{_name(r)}: more {full} handed out than there is"
+def _grouped(item: ResourceSlice) -> bool:
+    return any(part.compatibility_groups for d in item.spec.devices for part in d.consumes_counters)
+
+
+def _wanted(claim: ResourceClaim, name: str) -> Wanted:
+    """The request that a result names."""
+    for request in claim.spec.devices.requests:
+        if request.exactly is not None and request.name == name:
+            return request.exactly
+        for sub in request.first_available:
+            if f"{request.name}/{sub.name}" == name:
+                return sub
+    return ExactDeviceRequest()
 
 
 def _holds(requirement: NodeSelectorRequirement, labels: dict[str, str]) -> bool:
@@ -396,15 +412,3 @@ def _holds(requirement: NodeSelectorRequirement, labels: dict[str, str]) -> bool
 def _covers(constraint: DeviceConstraint, request: str) -> bool:
     names = constraint.requests
     return not names or request in names or request.partition("/")[0] in names
-
-
-def _full(name: str, driver: str) -> str:
-    return name if "/" in name else f"{driver}/{name}"
-
-
-def _by_full(values: dict[str, Any], driver: str) -> dict[str, Any]:
-    return {_full(name, driver): value for name, value in values.items()}
-
-
-def _name(result: DeviceRequestAllocationResult) -> str:
-    return f"{result.driver}/{result.pool}/{result.device}"

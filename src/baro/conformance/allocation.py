@@ -245,7 +245,13 @@ def agreement(instance: Instance, decision: NodeDecision, policy: Policy) -> Agr
     found = {"outcome": (decision.outcome, decision.on_node) == (outcome, on_node)}
     if found["outcome"]:
         if "error" in answer and not instance.own_words:
-            found["error"] = decision.error == answer["error"]
+            found["error"] = _same_words(decision.error or "", answer["error"])
         elif decision.fits and "results" in answer:
             found["devices"] = devices_chosen(decision) == devices_of(answer)
     return found
+
+
+def _same_words(mine: str, recorded: str) -> bool:
+    """Equal texts; the one about too many devices was worded anew in 1.37.2, after the recording."""
+    limit = "exceeds the claim limit of 32"
+    return mine == recorded or (limit in mine and limit in recorded)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baro.cel.device import AttributeError_, ColumnRef, DeviceView, Value, attribute_value
+from baro.cel.reading import MapKind
 from baro.inventory.columns import Column, DeviceTable, Name, TypedValue
 from baro.model.kinds.resource import DeviceAttribute
 from baro.model.quantity import Quantity, QuantityError
@@ -59,6 +60,11 @@ class CelTable:
         """CEL values by code; 0 is absent."""
         found = self._column(column)
         return [None] if found is None else list(self._converted(found))
+
+    def columns(self, kind: MapKind) -> tuple[ColumnRef, ...]:
+        """The columns of attributes or of capacities, in the order in which ``view`` has them."""
+        held = self._table.attributes if kind == "attribute" else self._table.capacities
+        return tuple(ColumnRef(kind, domain, name) for domain, name in held)
 
     def code_of(self, column: ColumnRef, value: Value) -> int:
         """The code of a value, 0 when no device has it."""

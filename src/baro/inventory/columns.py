@@ -112,6 +112,8 @@ class DeviceTable:
         self.attributes: dict[Name, Column] = {}
         self.capacities: dict[Name, Column] = {}
         self.extras: dict[int, DeviceExtra] = {}
+        self.spelled_out: dict[int, frozenset[str]] = {}
+        """Row → capacities of the driver's own domain that are published with the domain."""
         self.drivers = Column()
         self.shareable = Column()
         """``allowMultipleAllocations``, only where it is true."""
@@ -196,6 +198,8 @@ class DeviceTable:
             _column(self.capacities, qualified).set(row, ("quantity", capacity.value))
             if capacity.request_policy is not None:
                 policies[qualified] = capacity.request_policy
+            if qualified[0] == driver and "/" in name:
+                self.spelled_out[row] = self.spelled_out.get(row, frozenset()) | {qualified[1]}
         extra = DeviceExtra(
             taints=device.taints,
             consumes_counters=device.consumes_counters,
@@ -218,6 +222,7 @@ class DeviceTable:
             for column in table.values():
                 column.clear(row)
         self.extras.pop(row, None)
+        self.spelled_out.pop(row, None)
         for column in (self._names, self.drivers, self.shareable):
             column.clear(row)
 

@@ -51,7 +51,7 @@ class Inventory:
         self._record_of: list[SliceRecord | None] = []
         self._retained: dict[PoolKey, dict[DeviceKey, DeviceExtra]] = {}
         self._names: tuple[int, tuple[str, ...]] = (-1, ())
-        self._pools: dict[tuple[str, bool], NodePools] = {}
+        self._pools: dict[str, dict[tuple[bool, bool], NodePools]] = {}
         self._stamps: dict[str, int] = {}
         self._epoch = 0
         if snapshot is not None:
@@ -86,19 +86,28 @@ class Inventory:
         found = self.nodes.get(node)
         return found.metadata.labels if found else {}
 
-    def pools(self, node: str, *, partitionable: bool = True) -> NodePools:
-        """The pools of a node in allocation order; kept until something about them changes."""
-        key = (node, partitionable)
-        found = self._pools.get(key)
+    def pools(
+        self, node: str, *, partitionable: bool = True, compatibility_groups: bool = False
+    ) -> NodePools:
+        """The pools of a node in allocation order; kept until something about them changes.
+
+        The flags are feature gates; the defaults are those of 1.37.
+        """
+        known = self._pools.get(node)
+        if known is None:
+            known = self._pools[node] = {}
+        flags = (partitionable, compatibility_groups)
+        found = known.get(flags)
         if found is None:
             candidates = chain(self._by_node.get(node, {}).values(), self._floating.values())
-            found = self._pools[key] = gather(
+            found = known[flags] = gather(
                 self.table,
                 candidates,
                 self._by_pool,
                 node=node,
                 labels=self.labels(node),
                 partitionable=partitionable,
+                compatibility_groups=compatibility_groups,
             )
         return found
 
@@ -263,6 +272,9 @@ class Inventory:
             per_device=bool(spec.per_device_node_selection),
             counter_sets=spec.shared_counters,
             skip_node_operations=spec.skip_node_operations,
+            grouped=any(
+                part.compatibility_groups for item in spec.devices for part in item.consumes_counters
+            ),
             rows=tuple(rows),
         )
         self._link(record)
@@ -360,8 +372,7 @@ class Inventory:
         if node is None:
             self._pools.clear()
         else:
-            self._pools.pop((node, True), None)
-            self._pools.pop((node, False), None)
+            self._pools.pop(node, None)
         self._bump(node)
 
     def _forget_retained(self, key: DeviceKey) -> None:

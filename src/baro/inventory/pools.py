@@ -8,7 +8,7 @@ it invalid. Slices are ordered by name, pools by driver and name, pools with bin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -35,6 +35,8 @@ class SliceRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     per_device: bool = False
     counter_sets: tuple[CounterSet, ...] = ()
     skip_node_operations: tuple[str, ...] = ()
+    grouped: bool = False
+    """A device of it declares compatibility groups."""
     rows: tuple[int, ...] = ()
 
     @property
@@ -44,7 +46,8 @@ class SliceRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 class NodePool(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One pool for one node. ``rows`` are in allocation order; ``on_node`` is false for devices of slices
-    with per-device node selection that lie on other nodes (their selectors still run upstream)."""
+    with per-device node selection that lie on other nodes (their selectors still run upstream). Pools that
+    are incomplete or invalid count as having no devices, but keep their rows for whoever explains."""
 
     driver: str
     name: str
@@ -53,7 +56,8 @@ class NodePool(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     counter_slices: tuple[SliceRecord, ...]
     """All slices of the pool's generation that are known, for counters; those of other nodes included."""
     rows: tuple[int, ...] = ()
-    on_node: tuple[bool, ...] = ()
+    on_node: tuple[bool | str, ...] = ()
+    """Per row; a text is why the device's own node selector cannot be parsed."""
     slice_of: tuple[int, ...] = ()
     """Index into ``slices`` per row."""
     incomplete: bool = False
@@ -87,17 +91,27 @@ def gather(
     node: str,
     labels: Mapping[str, str],
     partitionable: bool,
+    compatibility_groups: bool,
 ) -> NodePools:
-    """Pools for a node. ``candidates`` are the slices of this node and those without a node name."""
+    """Pools for a node. ``candidates`` are the slices of this node and those without a node name.
+
+    ``partitionable`` and ``compatibility_groups`` are the feature gates. Slices that need a gate that is off
+    do not count, neither as part of their pool: without them it is incomplete.
+    """
     groups: dict[PoolKey, list[SliceRecord]] = {}
     stale: list[str] = []
     for record in candidates:
         if not partitionable and (record.per_device or record.counter_sets):
             continue
+        if record.grouped and not compatibility_groups:
+            continue
         try:
             relevant = _targets(table, record, node, labels)
         except NodeSelectorError as problem:
-            return NodePools(error=f"node selector in resource slice {record.name}: {problem}")
+            what = f"failed to perform node selection for slice {record.name}"
+            return NodePools(
+                error=f"gather pool information: {what}: failed to parse node selector: {problem}"
+            )
         if not relevant:
             continue
         group = groups.setdefault(record.pool_key, [])
@@ -111,7 +125,11 @@ def gather(
     pools: list[NodePool] = []
     obsolete: list[str] = []
     for key, group in groups.items():
-        pool = _pool(table, key, group, pool_slices.get(key, {}), node, labels, partitionable)
+        everywhere = pool_slices.get(key, {}).values()
+        pool = _pool(
+            table, key, group, everywhere, node=node, labels=labels,
+            partitionable=partitionable, compatibility_groups=compatibility_groups,
+        )  # fmt: skip
         if pool is None:
             obsolete.append("/".join(key))
         else:
@@ -130,6 +148,13 @@ def device_targets(table: DeviceTable, row: int, node: str, labels: Mapping[str,
     return extra.node_selector is not None and matches(extra.node_selector, node, labels)
 
 
+def _targets_or_why(table: DeviceTable, row: int, node: str, labels: Mapping[str, str]) -> bool | str:
+    try:
+        return device_targets(table, row, node, labels)
+    except NodeSelectorError as problem:
+        return f"failed to parse node selector: {problem}"
+
+
 def _targets(table: DeviceTable, record: SliceRecord, node: str, labels: Mapping[str, str]) -> bool:
     if record.node_name:
         return record.node_name == node
@@ -140,31 +165,37 @@ def _targets(table: DeviceTable, record: SliceRecord, node: str, labels: Mapping
     return record.per_device and any(device_targets(table, row, node, labels) for row in record.rows)
 
 
-def _pool(
+def _pool(  # noqa: PLR0913
     table: DeviceTable,
     key: PoolKey,
     group: list[SliceRecord],
-    everywhere: Mapping[str, SliceRecord],
+    everywhere: Collection[SliceRecord],
+    *,
     node: str,
     labels: Mapping[str, str],
     partitionable: bool,
+    compatibility_groups: bool,
 ) -> NodePool | None:
     generation = group[0].generation
     known = group
     incomplete = False
     if len(group) != group[0].slice_count:
-        if any(record.generation > generation for record in everywhere.values()):
+        if any(record.generation > generation for record in everywhere):
             return None
-        known = [record for record in everywhere.values() if record.generation == generation]
+        known = [
+            record
+            for record in everywhere
+            if record.generation == generation and (compatibility_groups or not record.grouped)
+        ]
         incomplete = len(known) != group[0].slice_count
     slices = sorted(group, key=lambda record: record.name)
     rows: list[int] = []
-    on_node: list[bool] = []
+    on_node: list[bool | str] = []
     slice_of: list[int] = []
     for index, record in enumerate(slices):
         rows += record.rows
         slice_of += [index] * len(record.rows)
-        on_node += [not record.per_device or device_targets(table, row, node, labels) for row in record.rows]
+        on_node += [not record.per_device or _targets_or_why(table, row, node, labels) for row in record.rows]
     return NodePool(
         driver=key[0],
         name=key[1],
@@ -175,9 +206,15 @@ def _pool(
         on_node=tuple(on_node),
         slice_of=tuple(slice_of),
         incomplete=incomplete,
-        invalid=_duplicate_device(table, slices) or (_bad_counters(table, known) if partitionable else None),
+        invalid=None if incomplete else _invalid(table, slices, known, partitionable),
         inconsistent_count=len({record.slice_count for record in known}) > 1,
     )
+
+
+def _invalid(
+    table: DeviceTable, slices: list[SliceRecord], known: list[SliceRecord], partitionable: bool
+) -> str | None:
+    return _duplicate_device(table, slices) or (_bad_counters(table, known) if partitionable else None)
 
 
 def _duplicate_device(table: DeviceTable, slices: list[SliceRecord]) -> str | None:
@@ -212,4 +249,6 @@ def _bad_counters(table: DeviceTable, known: list[SliceRecord]) -> str | None:
 
 def _binds(table: DeviceTable, pool: NodePool) -> bool:
     extras = table.extras
+    if pool.incomplete or pool.invalid:
+        return False
     return bool(extras) and any(row in extras and extras[row].binding_conditions for row in pool.rows)

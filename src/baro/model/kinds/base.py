@@ -33,6 +33,8 @@ class OwnerReference(Wire, frozen=True):
 
 
 class ObjectMeta(Wire, frozen=True):
+    """Without ``managedFields``: they are most of many an object, and nothing here reads them."""
+
     name: str = ""
     generate_name: str = ""
     namespace: str = ""
@@ -46,7 +48,6 @@ class ObjectMeta(Wire, frozen=True):
     annotations: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
-    managed_fields: tuple[dict[str, Any], ...] = ()
 
 
 class Condition(Wire, frozen=True):

@@ -70,6 +70,8 @@ class NodeStatus(Wire, frozen=True):
     allocatable: dict[str, RawQuantity] = {}
     conditions: tuple[Condition, ...] = ()
     node_info: dict[str, Any] = {}
+    declared_features: tuple[str, ...] = ()
+    """Feature gates of the node that the control plane must ask for (gate NodeDeclaredFeatures)."""
 
 
 class Node(KubeObject, frozen=True):
@@ -117,6 +119,20 @@ class PodSchedulingGate(Wire, frozen=True):
     name: str = ""
 
 
+class PodSchedulingGroup(Wire, frozen=True):
+    """The ``PodGroup`` that a pod belongs to (1.36)."""
+
+    pod_group_name: str = ""
+
+
+class WorkloadReference(Wire, frozen=True):
+    """The group within a ``Workload`` that a pod belongs to (1.35)."""
+
+    name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str = ""
+
+
 class PodSpec(Wire, frozen=True):
     node_name: str = ""
     node_selector: dict[str, str] = {}
@@ -129,6 +145,8 @@ class PodSpec(Wire, frozen=True):
     scheduler_name: str = ""
     overhead: dict[str, RawQuantity] = {}
     priority: int | None = None
+    scheduling_group: PodSchedulingGroup | None = None
+    workload_ref: WorkloadReference | None = None
 
 
 class PodResourceClaimStatus(Wire, frozen=True):
@@ -140,6 +158,7 @@ class PodStatus(Wire, frozen=True):
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
+    nominated_node_name: str = ""
     reason: str = ""
     message: str = ""
 
