@@ -17,7 +17,7 @@ from baro.placement.candidates import Selection
 from baro.placement.placer import Case, Names
 
 _BAND = 0.93
-"""Nodes within 7 % of the fastest count as equally fast."""
+"""Nodes within 7 % of the best count as equally fast, and their sets as equally close."""
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -76,18 +76,17 @@ def leading(decisions: Sequence[NodeDecision], policy: Policy) -> Sequence[NodeD
         return decisions
     scores = [decision.score or Score() for decision in decisions]
     preferred = min(score.preference for score in scores)
-    top = max(score.rank for score in scores if score.preference == preferred)
-    worth = [
-        (_loss(score), score.free_after)
-        if score.preference == preferred and score.rank >= top * _BAND
-        else None
-        for score in scores
-    ]
-    least = min(item for item in worth if item is not None)
-    return [decision for decision, item in zip(decisions, worth, strict=True) if item == least]
+    rest = [at for at, score in enumerate(scores) if score.preference == preferred]
+    for worth_of in ([score.rank for score in scores], [score.closeness for score in scores]):
+        top = max(worth_of[at] for at in rest)
+        rest = [at for at in rest if worth_of[at] >= top * _BAND]
+    worth = {at: (scores[at].nic, loss_of(scores[at]), scores[at].free_after) for at in rest}
+    least = min(worth.values())
+    return [decisions[at] for at in rest if worth[at] == least]
 
 
-def _loss(score: Score) -> tuple[int, ...]:
+def loss_of(score: Score) -> tuple[int, ...]:
+    """Groups lost to others, the largest first: comparable between machines."""
     lost = dict(score.loss)
     return tuple(lost.get(size, 0) for size in (16, 8, 4, 2))
 

@@ -16,6 +16,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from baro.allocator import Plan
+from baro.allocator.plan import Alternative
 from baro.cel.device import ColumnRef
 from baro.inventory import Inventory
 from baro.inventory.columns import Column, DeviceTable
@@ -80,6 +81,15 @@ def reading_of(table: DeviceTable, plan: Plan, selectors: object, *, partitionab
                 answered.append(selector.expression)
             else:
                 exact += found
+        for expression in _derivations(plan, alternative):
+            # Imported with CEL, which claims without derived attributes need not pay.
+            from baro.allocator.derived import derivation  # noqa: PLC0415
+
+            compiled = derivation(expression)
+            if not isinstance(compiled, str):
+                if compiled.columns is None:
+                    return Reading(partitionable=partitionable, comparable=False)
+                exact += [_column(table, ref) for ref in compiled.columns]
         if alternative.capacity:
             exact += table.capacities.values()
     wanted = {item.attribute.rpartition("/")[2] for claim in plan.claims for item in claim.constraints}
@@ -98,6 +108,26 @@ def reading_of(table: DeviceTable, plan: Plan, selectors: object, *, partitionab
     )
 
 
+def _derivations(plan: Plan, alternative: Alternative) -> tuple[str, ...]:
+    """The expressions by which a request finds what its constraints compare."""
+    claim = next(
+        claim
+        for claim in plan.claims
+        for request in claim.requests
+        if any(item.id == alternative.id for item in request.alternatives)
+    )
+    found = (
+        claim.constraints[index].views[view]
+        for index, view in zip(alternative.constraints, alternative.views, strict=True)
+    )
+    return tuple(expression for expression in found if expression is not None)
+
+
+def _column(table: DeviceTable, ref: ColumnRef) -> Column | None:
+    columns = {"attribute": table.attributes, "capacity": table.capacities}.get(ref.kind, {})
+    return columns.get((ref.domain, ref.name))
+
+
 def _once(columns: Iterable[Column | None]) -> tuple[Column, ...]:
     return tuple({id(column): column for column in columns if column is not None}.values())
 
@@ -109,8 +139,7 @@ def _columns_read(table: DeviceTable, selectors: KnowsColumns, expression: str) 
         return None
     found: list[Column] = []
     for ref in read:
-        columns = {"attribute": table.attributes, "capacity": table.capacities}.get(ref.kind, {})
-        column = columns.get((ref.domain, ref.name))
+        column = _column(table, ref)
         if column is not None:
             if len(column.vocabulary) > _MANY_VALUES:
                 return None

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from baro.allocator.frame import OPERATIONS_GATE
 from baro.allocator.graph import document_of
 from baro.inventory import DeviceExtra, DeviceKey, Inventory, NodePool, Share
 from baro.inventory.columns import Column
@@ -118,6 +119,7 @@ class FactsTable:
         span = (rows[0], len(rows)) if rows and rows == tuple(range(rows[0], rows[0] + len(rows))) else None
         alike = (
             tuple(map(_shape_of_pool, pools)),
+            self._operations(node, pools),
             self._rare(rows) if extras or inventory.taint_rules else (),
             self._document(node, keys),
             *(codes_of(column, rows, span).tobytes() for column in self._exact),
@@ -151,6 +153,14 @@ class FactsTable:
                 body = None if extra is None else msgspec.json.encode(_encodable(extra))
                 found.append((at, body, msgspec.json.encode(taints)))
         return tuple(found)
+
+    def _operations(self, node: str, pools: Sequence[NodePool]) -> object:
+        """Which slices skip node operations, and whether the node declares that it knows this."""
+        skipped = [record.skip_node_operations for pool in pools for record in pool.slices]
+        if not any(skipped):
+            return None
+        found = self._inventory.nodes.get(node)
+        return tuple(skipped), found is not None and OPERATIONS_GATE in found.status.declared_features
 
     def _document(self, node: str, keys: Sequence[DeviceKey]) -> object:
         """The published graph: the shape by identity, which the key keeps alive, and what lies where."""

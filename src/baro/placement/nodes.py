@@ -6,10 +6,12 @@ pod itself demands of its node.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from baro.inventory import Inventory
 from baro.inventory.node_selection import NodeSelectorError, matches
 from baro.inventory.taints import BLOCKING_EFFECTS, tolerates
-from baro.model.kinds.core import Node, Pod
+from baro.model.kinds.core import Node, NodeSelector, Pod
 from baro.model.names import GPU_READY_CONDITION
 
 
@@ -25,6 +27,15 @@ def why_excluded(inventory: Inventory, name: str, pod: Pod | None = None) -> str
         if taint.effect in BLOCKING_EFFECTS and not any(tolerates(t, taint) for t in tolerations):
             return f"node {name} has the taint {taint.key}:{taint.effect}"
     return _not_ready(node) or _not_wanted(node, pod)
+
+
+def reaches(inventory: Inventory, name: str, selectors: Iterable[NodeSelector]) -> bool:
+    """Whether the node matches all of these, which allocations carry. What cannot be read matches nothing."""
+    labels = inventory.labels(name)
+    try:
+        return all(matches(selector, name, labels) for selector in selectors)
+    except NodeSelectorError:
+        return False
 
 
 def _not_ready(node: Node) -> str | None:

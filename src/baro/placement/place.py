@@ -26,8 +26,8 @@ from baro.allocator import (
 from baro.inventory import DeviceKey, Inventory, Snapshot
 from baro.model.kinds.core import Pod
 from baro.model.kinds.resource import AllocationResult, ResourceClaim
-from baro.model.names import TOPOLOGY_ANNOTATION
 from baro.placement.board import Board, Decisions, Group, leading
+from baro.placement.demands import with_wish
 from baro.placement.placer import Names, Placer
 from baro.placement.reasons import nowhere, won
 
@@ -88,7 +88,7 @@ def place(  # noqa: PLR0913
     """
     inventory = cluster if isinstance(cluster, Inventory) else Inventory(cluster)
     policy = Policy(policy)
-    claims = _with_wish(claims, pod)
+    claims = with_wish(claims, pod)
     placer = Placer.of(inventory, selectors)
     case = placer.case(claims, policy, features, work_limit)
     selection, candidates = placer.select(case, pod, nodes, without)
@@ -129,22 +129,6 @@ def _error(groups: Sequence[Group], names: Names) -> str | None:
     if fatal is None and decisions and all(d.error for d in decisions):
         fatal = decisions[0].error
     return None if fatal is None else names.text(fatal)
-
-
-def _with_wish(claims: Sequence[ResourceClaim], pod: Pod | None) -> Sequence[ResourceClaim]:
-    """The claims, with the pod's topology annotation where they have none."""
-    wish = pod.metadata.annotations.get(TOPOLOGY_ANNOTATION) if pod else None
-    if wish is None:
-        return claims
-    return [
-        msgspec.structs.replace(
-            claim,
-            metadata=msgspec.structs.replace(
-                claim.metadata, annotations={TOPOLOGY_ANNOTATION: wish, **claim.metadata.annotations}
-            ),
-        )
-        for claim in claims
-    ]
 
 
 def best(decisions: Sequence[NodeDecision], policy: Policy) -> NodeDecision | None:

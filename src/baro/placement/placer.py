@@ -26,9 +26,9 @@ from baro.allocator import (
 from baro.inventory import Inventory, claim_name
 from baro.model.kinds.core import Pod
 from baro.model.kinds.resource import ResourceClaim
-from baro.model.names import TOPOLOGY_ANNOTATION
 from baro.placement.candidates import Candidates, Selection, few
 from baro.placement.classes import ClassIndex, KnowsColumns, Reading, reading_of
+from baro.placement.demands import demands, wish
 from baro.placement.facts import FactsTable
 
 K = TypeVar("K")
@@ -63,6 +63,8 @@ class Case:
         self.features = features
         self.work_limit = work_limit
         self.judged: dict[int, Judged] = {}
+        self.worth: dict[int, tuple[float | None, ...]] = {}
+        """Of classes on which pods of gangs were judged: what each claim's set is worth, as a rank."""
         self.refusals = frozenset(_refusals(plan))
         self.failing: set[int] = set()
         """Classes whose nodes give an error that may name a device, so each node has its own."""
@@ -90,6 +92,7 @@ class Case:
             alive = set(live())
             # A new dictionary: who still reads the old one keeps it.
             self.judged = {number: self.judged[number] for number in alive & self.judged.keys()}
+            self.worth = {number: self.worth[number] for number in alive & self.worth.keys()}
             self.failing &= alive
             self.errors.clear()
             self._most = 2 * len(self.judged) + _SPARE_ANSWERS
@@ -132,7 +135,7 @@ class Placer:
         table = self.inventory.table
         names = [claim_name(claim) for claim in claims]
         key = (
-            msgspec.json.encode([(claim.spec, _wish(claim)) for claim in claims]),
+            msgspec.json.encode([(claim.spec, wish(claim)) for claim in claims]),
             tuple(map(names.index, names)),
             policy,
             features,
@@ -178,7 +181,7 @@ class Placer:
 
     def candidates(self, case: Case, pod: Pod | None) -> Candidates:
         """The nodes that the pod may use, by class, as they are now."""
-        key = (id(case.index), _demands(pod))
+        key = (id(case.index), demands(pod))
         found = _again(self._candidates, key)
         if found is None:
             fresh = Candidates(self.inventory, case.index, pod)
@@ -245,21 +248,6 @@ def _kept(cache: dict[K, V], key: K, value: V, most: int) -> V:
         del cache[next(iter(cache))]
     cache[key] = value
     return value
-
-
-def _wish(claim: ResourceClaim) -> str:
-    return claim.metadata.annotations.get(TOPOLOGY_ANNOTATION, "")
-
-
-def _demands(pod: Pod | None) -> bytes:
-    """What ``why_excluded`` looks at, in one value."""
-    if pod is None:
-        return b""
-    spec = pod.spec
-    affinity = spec.affinity.node_affinity.required if spec.affinity and spec.affinity.node_affinity else None
-    if not spec.tolerations and not spec.node_selector and affinity is None:
-        return b""
-    return msgspec.json.encode((spec.tolerations, sorted(spec.node_selector.items()), affinity))
 
 
 # --- names -----------------------------------------------------------------------------------------------

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from baro.model.errors import InputError, Where
-from baro.model.kinds.core import Pod
-from baro.model.kinds.resource import ResourceClaim, ResourceClaimTemplate
+from baro.model.kinds.core import Pod, PodResourceClaim
+from baro.model.kinds.resource import AllocationResult, ResourceClaim, ResourceClaimTemplate
+from baro.placement.gang.objects import Gang
+from baro.placement.gang.units import GangMember
 
 Key = tuple[str, str]
 """Namespace and name; files without a namespace mean ``default``, as kubectl does."""
@@ -23,6 +25,10 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     claims: tuple[ResourceClaim, ...]
     pod: Pod | None = None
+    allocated: tuple[AllocationResult, ...] = ()
+    """Of other claims of the pod: its node must reach these devices."""
+    shared: tuple[Key, ...] = ()
+    """Claims of the pod that an earlier group brings."""
 
     @property
     def title(self) -> str:
@@ -37,73 +43,126 @@ def key_of(item: Pod | ResourceClaim | ResourceClaimTemplate) -> Key:
     return item.metadata.namespace or "default", item.metadata.name
 
 
+class Claims:
+    """Claims and templates by name, with the claims that pods will get from templates."""
+
+    def __init__(
+        self, claims: Iterable[ResourceClaim], templates: Iterable[ResourceClaimTemplate], where: str
+    ) -> None:
+        self._claims = {key_of(claim): claim for claim in claims}
+        self._templates = {key_of(template): template for template in templates}
+        self._where = where
+        self.used: set[Key] = set()
+        """Claims that some pod uses."""
+        self.used_templates: set[Key] = set()
+
+    def of_pod(self, pod: Pod, gang: Gang | None = None) -> tuple[ResourceClaim, ...]:
+        """The claims of a pod, in order of its entries. Those that its gang shares are the gang's.
+
+        Raises ``InputError`` when it refers to a claim or template that is not there.
+        """
+        made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
+        of_gang = {
+            (item.name, item.resource_claim_name, item.resource_claim_template_name)
+            for item in (gang.claims if gang else ())
+        }
+        namespace = key_of(pod)[0]
+        found: list[ResourceClaim] = []
+        for entry in pod.spec.resource_claims:
+            name, template = entry.resource_claim_name, entry.resource_claim_template_name
+            if not name and template:
+                shared = gang is not None and (entry.name, None, template) in of_gang
+                owner = gang.key[2] if gang is not None and shared else pod.metadata.name
+                name = made.get(entry.name) or f"{owner}-{entry.name}"
+            if name:
+                found.append(self._claim(pod, (namespace, name), entry))
+        return tuple(found)
+
+    def _claim(self, pod: Pod, key: Key, entry: PodResourceClaim) -> ResourceClaim:
+        self.used.add(key)
+        template_name = None if entry.resource_claim_name else entry.resource_claim_template_name
+        if template_name is not None:
+            self.used_templates.add((key[0], template_name))
+        existing = self._claims.get(key)
+        if existing is not None:
+            return existing
+        if template_name is None:
+            raise self._missing(pod, "claim", key[1])
+        template = self._templates.get((key[0], template_name))
+        if template is None:
+            raise self._missing(pod, "claim template", template_name)
+        return claim_of(template, *key)
+
+    def _missing(self, pod: Pod, what: str, name: str) -> InputError:
+        namespace, pod_name = key_of(pod)
+        return InputError(
+            f"the {what} {namespace}/{name} is not in {self._where}",
+            where=Where(object=f"Pod {namespace}/{pod_name}"),
+            next_step="add the file that holds it",
+        )
+
+
 def groups(
-    pods: Iterable[Pod], claims: Iterable[ResourceClaim], templates: Iterable[ResourceClaimTemplate]
+    pods: Iterable[Pod],
+    claims: Iterable[ResourceClaim],
+    templates: Iterable[ResourceClaimTemplate],
+    known: Claims,
 ) -> tuple[Group, ...]:
     """Everything unallocated: pods that are not bound first, in the order given, then claims nobody uses.
 
-    A template that no pod uses counts as one claim. Raises ``InputError`` when a pod refers to a claim or
-    template that is not there.
+    A template that no pod uses counts as one claim. ``known`` has the claims that pods may refer to. Raises
+    ``InputError`` when a pod refers to a claim or template that is not there.
     """
-    claims, templates = list(claims), list(templates)
-    by_key = {key_of(claim): claim for claim in claims}
-    templates_by_key = {key_of(template): template for template in templates}
     found: list[Group] = []
-    used: set[Key] = set()
-    used_templates: set[Key] = set()
+    brought = set(known.used)
     for pod in pods:
         wanted: list[ResourceClaim] = []
-        for name, template_name in _references(pod):
-            namespace = key_of(pod)[0]
-            if template_name is not None:
-                template = templates_by_key.get((namespace, template_name))
-                used_templates.add((namespace, template_name))
-                claim = by_key.get((namespace, name)) or _made(template, namespace, name, template_name, pod)
+        shared: list[Key] = []
+        allocated: list[AllocationResult] = []
+        for claim in known.of_pod(pod):
+            if claim.status.allocation is not None:
+                allocated.append(claim.status.allocation)
+            elif key_of(claim) in brought:
+                shared.append(key_of(claim))
             else:
-                existing = by_key.get((namespace, name))
-                if existing is None:
-                    raise _missing(pod, "claim", name)
-                claim = existing
-            if key_of(claim) not in used and claim.status.allocation is None:
                 wanted.append(claim)
-            used.add(key_of(claim))
         if wanted and not pod.spec.node_name:
-            found.append(Group(claims=tuple(wanted), pod=pod))
+            brought.update(map(key_of, wanted))
+            found.append(
+                Group(claims=tuple(wanted), pod=pod, allocated=tuple(allocated), shared=tuple(shared))
+            )
     for claim in claims:
-        if key_of(claim) not in used and claim.status.allocation is None:
+        if key_of(claim) not in known.used and claim.status.allocation is None:
             found.append(Group(claims=(claim,)))
     for template in templates:
-        if key_of(template) not in used_templates:
-            namespace, name = key_of(template)
-            found.append(Group(claims=(_claim_of(template, namespace, name),)))
+        if key_of(template) not in known.used_templates:
+            found.append(Group(claims=(claim_of(template, *key_of(template)),)))
     return tuple(found)
 
 
 def together(parts: Sequence[Group]) -> Group:
     """All claims as one group, for claims that one pod will use."""
-    return Group(claims=tuple(claim for part in parts for claim in part.claims))
+    return Group(
+        claims=tuple(claim for part in parts for claim in part.claims),
+        allocated=tuple(item for part in parts for item in part.allocated),
+    )
 
 
-def _references(pod: Pod) -> Iterable[tuple[str, str | None]]:
-    """(claim name, template name or ``None``) of each entry of the pod, in order."""
-    made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
-    for entry in pod.spec.resource_claims:
-        if entry.resource_claim_name:
-            yield entry.resource_claim_name, None
-        elif entry.resource_claim_template_name:
-            name = made.get(entry.name) or f"{pod.metadata.name}-{entry.name}"
-            yield name, entry.resource_claim_template_name
+def members(gang: Gang, known: Claims) -> tuple[GangMember, ...]:
+    """The pods of a gang that are not bound, each with the claims that have no devices yet."""
+    return tuple(
+        GangMember(
+            claims=tuple(claim for claim in claims if claim.status.allocation is None),
+            pod=pod,
+            allocated=tuple(claim.status.allocation for claim in claims if claim.status.allocation),
+        )
+        for pod in gang.pods
+        if not pod.spec.node_name and (claims := known.of_pod(pod, gang)) is not None
+    )
 
 
-def _made(
-    template: ResourceClaimTemplate | None, namespace: str, name: str, template_name: str, pod: Pod
-) -> ResourceClaim:
-    if template is None:
-        raise _missing(pod, "claim template", template_name)
-    return _claim_of(template, namespace, name)
-
-
-def _claim_of(template: ResourceClaimTemplate, namespace: str, name: str) -> ResourceClaim:
+def claim_of(template: ResourceClaimTemplate, namespace: str, name: str) -> ResourceClaim:
+    """The claim that a template gives."""
     annotations = template.spec.metadata.get("annotations")
     metadata = msgspec.structs.replace(
         template.metadata,
@@ -114,12 +173,3 @@ def _claim_of(template: ResourceClaimTemplate, namespace: str, name: str) -> Res
         resource_version="",
     )
     return ResourceClaim(metadata=metadata, spec=template.spec.spec)
-
-
-def _missing(pod: Pod, what: str, name: str) -> InputError:
-    namespace, pod_name = key_of(pod)
-    return InputError(
-        f"the {what} {namespace}/{name} is not in the files",
-        where=Where(object=f"Pod {namespace}/{pod_name}"),
-        next_step="add the file that holds it",
-    )
