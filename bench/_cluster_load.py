@@ -5,17 +5,20 @@ Nodes and their GPUs are simulated: eight devices in two islands of four, one sl
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from baro.kube.client import KubeClient
+from baro.kube.events import rfc3339
 from baro.kube.watch import Apply, Change, InitApply, Trouble, Watcher
 from baro.model.kinds.core import Node, Pod
 from baro.model.kinds.resource import ResourceClaim, ResourceClaimTemplate, ResourceSlice
@@ -23,9 +26,9 @@ from baro.model.names import DRIVER, PLACEMENT_GATE
 from tests.support.real_cluster import RealCluster
 
 NAMESPACE = "bench"
-TEMPLATE = "four-of-an-island"
 WRITERS = 8
 SETUP_S = 400.0
+CLEAR_S = 300.0
 POLL_S = 1.0
 
 
@@ -89,18 +92,18 @@ def island(node: str, index: int) -> str:
     return f"{node}-{index // 4}"
 
 
-def _template_body(device_class: str) -> dict[str, Any]:
+def _template_body(name: str, device_class: str) -> dict[str, Any]:
     request = {"name": "gpus", "exactly": {"deviceClassName": device_class, "count": 4}}
     same = {"requests": ["gpus"], "matchAttribute": "gpu.nvidia.com/nvlinkDomain"}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
-        "metadata": {"name": TEMPLATE},
+        "metadata": {"name": name},
         "spec": {"spec": {"devices": {"requests": [request], "constraints": [same]}}},
     }
 
 
-def _pod_body(name: str, gated: bool) -> dict[str, Any]:
+def _pod_body(name: str, template: str, gated: bool) -> dict[str, Any]:
     gates = {"schedulingGates": [{"name": PLACEMENT_GATE}]} if gated else {}
     container = {"name": "main", "image": "bench:1", "resources": {"claims": [{"name": "gpus"}]}}
     return {
@@ -109,7 +112,7 @@ def _pod_body(name: str, gated: bool) -> dict[str, Any]:
         "metadata": {"name": name},
         "spec": {
             **gates,
-            "resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": TEMPLATE}],
+            "resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": template}],
             "containers": [container],
         },
     }
@@ -122,14 +125,19 @@ def _in_parallel(work: Callable[[Any], object], items: Iterable[Any]) -> None:
 
 
 def join_nodes(api: KubeClient, count: int) -> None:
-    """Creates nodes and slices in bulk; returns when kwok has made all nodes Ready and none is tainted."""
+    """Creates nodes and slices in bulk; returns when all nodes are Ready and none is tainted. They are
+    created as Ready: kwok, which keeps them so, would take minutes to make thousands Ready one by one.
+    """
+
+    now = rfc3339(datetime.now(UTC))
 
     def join(name: str) -> None:
         labels = {"kubernetes.io/hostname": name}
         room = {"cpu": "224", "memory": "2000Gi", "pods": "110"}
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now}
         body = {
             "metadata": {"name": name, "labels": labels},
-            "status": {"allocatable": room, "capacity": room},
+            "status": {"allocatable": room, "capacity": room, "conditions": [ready]},
         }
         uid = api.create(Node, "", {"apiVersion": "v1", "kind": "Node", **body}).metadata.uid
         api.create(ResourceSlice, "", slice_body(name, uid))
@@ -142,7 +150,7 @@ def join_nodes(api: KubeClient, count: int) -> None:
             return
         if time.monotonic() > deadline:
             raise TimeoutError(f"{ready} of {count} nodes are ready after {SETUP_S:.0f} s")
-        time.sleep(POLL_S)
+        time.sleep(POLL_S + count / 1000)  # a list of thousands costs a second itself
 
 
 def _ready(node: Node) -> bool:
@@ -187,24 +195,54 @@ def _watching(api: KubeClient, times: Times, count: int) -> Iterator[threading.E
         thread.join(timeout=10)
 
 
-def prepare(api: KubeClient, device_class: str) -> None:
-    """The claim template of all pods."""
-    api.create(ResourceClaimTemplate, NAMESPACE, _template_body(device_class))
+def prepare(api: KubeClient, template: str, device_class: str) -> None:
+    """A claim template: four devices of that class, of one island."""
+    api.create(ResourceClaimTemplate, NAMESPACE, _template_body(template, device_class))
 
 
-def send_pods(api: KubeClient, count: int, *, gated: bool, limit_s: float) -> Times:
+def send_pods(
+    api: KubeClient, prefix: str, template: str, count: int, *, gated: bool, limit_s: float
+) -> Times:
     """Creates the pods as fast as the server takes them, and waits until all are bound or time is up."""
     times = Times()
 
     def send(name: str) -> None:
         times.sent[name] = time.monotonic()
-        api.create(Pod, NAMESPACE, _pod_body(name, gated))
+        api.create(Pod, NAMESPACE, _pod_body(name, template, gated))
 
     with _watching(api, times, count) as done:
-        _in_parallel(send, [f"pod-{index:05}" for index in range(count)])
+        _in_parallel(send, [f"{prefix}-{index:05}" for index in range(count)])
         times.created = time.monotonic()
         done.wait(limit_s)
     return times
+
+
+def clear(api: KubeClient) -> None:
+    """Deletes all pods; returns when they are gone and the controllers have collected their claims."""
+    pods = [pod.metadata.name for pod in api.list(Pod, NAMESPACE).items]
+    _in_parallel(lambda name: api.delete(Pod, NAMESPACE, name, grace_period_s=0), pods)
+    deadline = time.monotonic() + CLEAR_S
+    while api.list(Pod, NAMESPACE).items or api.list(ResourceClaim, NAMESPACE).items:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"pods and claims are still there after {CLEAR_S:.0f} s")
+        time.sleep(POLL_S)
+
+
+_REQUESTS = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+
+
+def requests(cluster: RealCluster) -> dict[str, float]:
+    """Writes of all clients since the server started, by verb, resource and answer."""
+    found: dict[str, float] = {}
+    for labels, count in _REQUESTS.findall(cluster.kubectl("get", "--raw", "/metrics")):
+        label = dict(_LABEL.findall(labels))
+        if label["verb"] in ("GET", "LIST", "WATCH", "CONNECT"):
+            continue
+        part = f"/{label['subresource']}" if label["subresource"] else ""
+        call = f"{label['verb']} {label['resource']}{part} {label['code']}"
+        found[call] = found.get(call, 0.0) + float(count)
+    return found
 
 
 class Check(msgspec.Struct, frozen=True):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import cProfile
 import functools
 import importlib
+import inspect
 import os
 import sys
 import threading
@@ -25,14 +26,16 @@ import msgspec
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 PHASES = {
-    "waiting for news, and taking it in": ("baro.controller.feed", "Feed.absorb"),
-    "a round, apart from the rest": ("baro.controller.reconcile", "Planner.round"),
-    "plan, apart from placing": ("baro.controller.reconcile", "plan"),
-    "plan: place": ("baro.controller.placer", "place"),
-    "write: finalizer and annotations": ("baro.controller.effects", "Effects._patch"),
-    "write: allocation and reservation": ("baro.controller.effects", "Effects._patch_status"),
-    "ungate: verify (get) and write": ("baro.controller.effects", "Effects._ungate"),
-    "write: event": ("baro.kube.events", "EventRecorder.record"),
+    "loop: waiting for news, and taking it in": ("baro.controller.feed", "Feed.absorb"),
+    "loop: a round, mostly waiting for the writers": ("baro.controller.reconcile", "Planner.round"),
+    "loop: plan, apart from placing": ("baro.controller.planner", "_Round.run"),
+    "loop: place": ("baro.controller.placer", "place"),
+    "writers: finalizer and annotations": ("baro.controller.effects", "Effects._patch"),
+    "writers: allocation and reservation": ("baro.controller.effects", "Effects._patch_status"),
+    "writers: nomination": ("baro.controller.effects", "Effects._nominate"),
+    "writers: gate": ("baro.controller.effects", "Effects._ungate"),
+    "events": ("baro.kube.events", "EventRecorder.record"),
+    "watches: decode": ("baro.kube.client", "HttpWatch._event"),
 }
 """What is printed → module and name. A phase inside another one is taken off the outer one."""
 
@@ -60,6 +63,9 @@ class Counters:
         client._send = self._counted(client._send)
 
     def _timed(self, phase: str, inner: Callable[..., Any]) -> Callable[..., Any]:
+        if inspect.isgeneratorfunction(inner):
+            return self._timed_steps(phase, inner)
+
         @functools.wraps(inner)
         def timed(*arguments: Any, **named: Any) -> Any:
             inside = self._inner.__dict__.setdefault("stack", [(0.0, 0.0)])
@@ -77,6 +83,21 @@ class Counters:
                     self.entered[phase] += 1
 
         return timed
+
+    def _timed_steps(self, phase: str, inner: Callable[..., Any]) -> Callable[..., Any]:
+        """Each step of a generator by itself: between them its caller works."""
+
+        @functools.wraps(inner)
+        def steps(*arguments: Any, **named: Any) -> Any:
+            made = inner(*arguments, **named)
+            step = self._timed(phase, lambda: next(made, made))
+            try:
+                while (item := step()) is not made:
+                    yield item
+            finally:
+                made.close()
+
+        return steps
 
     def _counted(self, inner: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(inner)
@@ -101,7 +122,8 @@ class Counters:
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
+    while os.read(0, 1024):  # not sys.stdin, whose lock the end of the process would trip over
+        pass
     os._exit(1)
 
 

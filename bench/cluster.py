@@ -1,16 +1,18 @@
-"""The same pods on a real control plane: once through kube-scheduler alone, once through baro.
+"""The same pods on a real control plane: through kube-scheduler alone, and through baro, in turns.
 
 API server, etcd, controllers and kube-scheduler are upstream's; nodes are kwok's and their GPUs simulated
 (8 devices in two islands of 4, one slice each). Each pod has one claim from a template: 4 devices of one
 island (``matchAttribute``). Alone: shared class, kube-scheduler allocates and binds. baro: exclusive class
 and gate, ``baro controller`` as a separate process under its own service account allocates, kube-scheduler
-binds. Each column has a cluster of its own.
+binds. Both run on the same cluster, one after the other and ``--repeat`` times in turns, so that noise shows;
+baro's process runs only in its own turns. All clients may send as fast as they can (kube-scheduler 1,000
+calls a second instead of its default of 50, in both).
 
 Times are from sending the pod until a watch shows it bound; *steady* is the rate once creation has ended
 (``-`` when less than a tenth was left by then). CPU seconds are from the first pod sent to the last one
-bound. All share
-one machine with the load generator. ``--profile`` adds cProfile of the planner, which slows it; counters
-by phase are always there. Run ``python bench/cluster.py [--nodes 500,5000] [--pods 900,1000] [--profile]
+bound. All share one machine with the load generator; *other work* is what other processes took of it
+meanwhile. ``--profile`` adds cProfile of the planner's thread, which slows it; counters by phase are always
+there. Run ``python -m bench cluster [--nodes 500,5000] [--pods 900,1000] [--repeat 2] [--profile]
 [--only kube-scheduler|baro] [--limit SECONDS]``.
 """
 
@@ -21,7 +23,7 @@ import os
 import pstats
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -33,49 +35,26 @@ from baro.model.names import EXCLUSIVE_CLASS, NVIDIA_DRIVER
 from bench._cluster_load import (
     NAMESPACE,
     BenchCluster,
-    Check,
-    Times,
     check,
+    clear,
     join_nodes,
     prepare,
+    requests,
     send_pods,
 )
-from bench._cluster_planner import PHASES
+from bench._cluster_table import ALONE, BARO, Phases, Run, show
 from tests.support.real_access import eventually
 from tests.support.real_cluster import RealCluster
 from tests.support.real_process import Component
 
-ALONE, BARO = "kube-scheduler", "baro"
 PLANNER = Path(__file__).with_name("_cluster_planner.py")
-COMPONENTS = ("kube-apiserver", "etcd", "kube-scheduler", "kube-controller-manager", "kwok", "baro")
-WRITES = ("create", "patch", "update", "delete")
 PROFILE_LINES = 30
+LISTS_S = 5.0
+"""baro lists everything when it starts, which is not part of what is measured."""
 
 
-class Phases(msgspec.Struct, rename="camel"):
-    """What the planner's process wrote at its end; seconds, and counts of calls."""
-
-    wall: dict[str, float]
-    cpu: dict[str, float]
-    entered: dict[str, int]
-    calls: dict[str, int]
-    cpu_elsewhere: float
-
-
-class Column(msgspec.Struct):
-    """One way of binding the pods. ``cpu`` in seconds by component; the load generator is ``(load)``."""
-
-    who: str
-    pods: int
-    times: Times
-    cpu: dict[str, float]
-    check: Check
-    phases: Phases | None = None
-    hot: str = ""
-
-
-def measure(who: str, nodes: int, pods: int, limit_s: float, profile: bool) -> Column:
-    """A fresh cluster, its nodes, the pods, and everything stopped again."""
+def measure(nodes: int, pods: int, turns: Sequence[str], limit_s: float, profile: bool) -> list[Run]:
+    """A cluster of that size, and each turn on it."""
     with (
         BenchCluster(say=_say) as cluster,
         KubeClient.connect(kubeconfig_path=str(cluster.kubeconfig)) as api,
@@ -86,38 +65,51 @@ def measure(who: str, nodes: int, pods: int, limit_s: float, profile: bool) -> C
         began = time.monotonic()
         join_nodes(api, nodes)
         _say(f"{nodes} nodes with their slices, ready after {time.monotonic() - began:.0f} s")
-        prepare(api, EXCLUSIVE_CLASS if who == BARO else NVIDIA_DRIVER)
-        if who == BARO:
-            _start_planner(cluster, profile)
-        before = _cpu(cluster)
-        times = send_pods(api, pods, gated=who == BARO, limit_s=limit_s)
-        after = _cpu(cluster)
-        column = Column(who, pods, times, {n: after[n] - before[n] for n in after}, check(api))
-        if who == BARO:
-            cluster.components["baro"].stop(grace_s=20)
-            column.phases = msgspec.json.decode(_counters(cluster).read_bytes(), type=Phases)
-            column.hot = _hot(cluster.folder / "planner.pstats") if profile else ""
-        return column
+        templates = {ALONE: "shared", BARO: "exclusive"}
+        prepare(api, templates[ALONE], NVIDIA_DRIVER)
+        prepare(api, templates[BARO], EXCLUSIVE_CLASS)
+        runs: list[Run] = []
+        for number, who in enumerate(turns):
+            if who == BARO:
+                _start_planner(cluster, profile)
+            run = _turn(cluster, api, who, f"run{number}", templates[who], pods, limit_s)
+            if who == BARO:
+                _stop_planner(cluster, run, profile)
+            clear(api)
+            runs.append(run)
+            _say(f"turn {number + 1} of {len(turns)}, {who}: {run.rate:.1f} pods/s")
+        return runs
+
+
+def _turn(
+    cluster: RealCluster, api: KubeClient, who: str, name: str, template: str, pods: int, limit_s: float
+) -> Run:
+    """One way of binding the pods, on a cluster without pods."""
+    calls, machine, before = requests(cluster), _machine_s(), _cpu(cluster)
+    times = send_pods(api, name, template, pods, gated=who == BARO, limit_s=limit_s)
+    after, machine = _cpu(cluster), _machine_s() - machine
+    used = {component: after[component] - before[component] for component in after}
+    run = Run(who, pods, times, used, check(api), other_cpu=max(0.0, machine - sum(used.values())))
+    run.requests = {call: count - calls.get(call, 0) for call, count in requests(cluster).items()}
+    return run
 
 
 def _start_planner(cluster: RealCluster, profile: bool) -> None:
     kubeconfig = cluster.account_kubeconfig("baro-controller", "baro-system")
     extra = ("--cprofile", cluster.folder / "planner.pstats") if profile else ()
-    command = [
-        sys.executable,
-        PLANNER,
-        _counters(cluster),
-        *extra,
-        "--",
-        "controller",
-        "--kubeconfig",
-        kubeconfig,
-    ]
-    planner = Component("baro", command, cluster.folder / "baro.log")
+    arguments = (_counters(cluster), *extra, "--", "controller", "--kubeconfig", kubeconfig)
+    planner = Component("baro", [sys.executable, PLANNER, *arguments], cluster.folder / "baro.log")
     planner.start()
     cluster.components["baro"] = planner
     eventually(lambda: "watching" in planner.tail() or None, "baro controller starts")
-    time.sleep(5)  # it lists everything; not part of what is measured
+    time.sleep(LISTS_S)
+
+
+def _stop_planner(cluster: RealCluster, run: Run, profile: bool) -> None:
+    """Takes over what its process wrote at its end."""
+    cluster.components.pop("baro").stop(grace_s=20)
+    run.phases = msgspec.json.decode(_counters(cluster).read_bytes(), type=Phases)
+    run.hot = _hot(cluster.folder / "planner.pstats") if profile else ""
 
 
 def _counters(cluster: RealCluster) -> Path:
@@ -129,67 +121,19 @@ def _cpu(cluster: RealCluster) -> dict[str, float]:
     return {**used, "(load)": time.process_time()}
 
 
+def _machine_s() -> float:
+    """CPU seconds that all processes of the machine have used."""
+    fields = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()
+    user, nice, system, _idle, _iowait, irq, softirq = map(int, fields[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
 def _hot(path: Path) -> str:
     import io  # noqa: PLC0415 - only for --profile
 
     text = io.StringIO()
     pstats.Stats(str(path), stream=text).sort_stats("cumulative").print_stats(PROFILE_LINES)
     return text.getvalue()
-
-
-# --- printing ------------------------------------------------------------------------------------------
-
-
-def rows(column: Column) -> list[tuple[str, str]]:
-    """Label and figure, in the order in which they are printed."""
-    times = column.times
-    waits = sorted(at - times.sent[name] for name, at in times.bound.items())
-    start, last = min(times.sent.values()), max(times.bound.values(), default=0.0)
-    later = sum(at > times.created for at in times.bound.values())
-    steady = f"{later / (last - times.created):.1f}" if later >= column.pods / 10 else "-"
-    found = [
-        ("pods bound", f"{column.check.bound} of {column.pods}"),
-        ("pods created/s", f"{column.pods / (times.created - start):.1f}"),
-        ("pods bound/s, over all", f"{len(waits) / (last - start):.1f}" if waits else "-"),
-        ("pods bound/s, steady", steady),
-        ("created to bound, p50 s", f"{waits[len(waits) // 2]:.2f}" if waits else "-"),
-        ("created to bound, p99 s", f"{waits[int(len(waits) * 0.99)]:.2f}" if waits else "-"),
-        ("claims on several islands", str(column.check.split)),
-    ]
-    found += [(f"CPU s, {name}", f"{column.cpu.get(name, 0):.1f}") for name in (*COMPONENTS, "(load)")]
-    found.append(("CPU s, all but load", f"{sum(column.cpu.values()) - column.cpu['(load)']:.1f}"))
-    calls = column.phases.calls if column.phases else {}
-    writes = sum(count for call, count in calls.items() if call.startswith(WRITES))
-    per_pod: Callable[[int], str] = lambda count: f"{count / max(1, len(waits)):.2f}"  # noqa: E731
-    found.append(("baro's API writes per pod", per_pod(writes) if column.phases else "-"))
-    found.append(("baro's API reads per pod", per_pod(calls.get("get resourceclaims", 0)) if calls else "-"))
-    return found
-
-
-def show(nodes: int, columns: Sequence[Column]) -> None:
-    """The table of one cluster size, and where baro's time went."""
-    print(f"\n{nodes} nodes, {columns[0].pods} pods\n")
-    print(f"{'':<30}" + "".join(f"{column.who:>16}" for column in columns))
-    for row in zip(*map(rows, columns), strict=True):
-        print(f"{row[0][0]:<30}" + "".join(f"{figure:>16}" for _, figure in row))
-    for column in columns:
-        for trouble in dict.fromkeys(column.times.troubles):
-            print(f"{column.who}: the watch: {trouble}")
-        if column.phases is not None:
-            _show_phases(column, column.phases)
-            print(column.hot)
-
-
-def _show_phases(column: Column, phases: Phases) -> None:
-    print(f"\n{'where baro’s threads are':<40}{'times':>8}{'wall s':>9}{'CPU s':>8}{'ms/pod':>8}")
-    for phase in PHASES:
-        wall, cpu = phases.wall.get(phase, 0.0), phases.cpu.get(phase, 0.0)
-        per_pod = 1000 * wall / column.pods
-        print(f"{phase:<40}{phases.entered.get(phase, 0):>8}{wall:>9.2f}{cpu:>8.2f}{per_pod:>8.1f}")
-    print(f"{'elsewhere (start, watches: read, decode)':<40}{'':>8}{'':>9}{phases.cpu_elsewhere:>8.2f}")
-    print(
-        "calls: " + ", ".join(f"{call} {count}" for call, count in sorted(phases.calls.items())), flush=True
-    )
 
 
 def _say(line: str) -> None:
@@ -200,7 +144,8 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(prog="bench cluster", description=__doc__.partition("\n")[0])
     parser.add_argument("--nodes", default="500,5000", help="cluster sizes, separated by commas")
     parser.add_argument("--pods", default="900,1000", help="pods for each size, or one number for all")
-    parser.add_argument("--only", choices=(ALONE, BARO), help="one column only")
+    parser.add_argument("--repeat", type=int, default=2, help="turns of each")
+    parser.add_argument("--only", choices=(ALONE, BARO), help="one of both only")
     parser.add_argument("--profile", action="store_true", help="cProfile of the planner's thread")
     parser.add_argument(
         "--limit", type=float, default=300.0, help="seconds after which waiting pods are left"
@@ -210,8 +155,10 @@ def main(arguments: Sequence[str] = ()) -> None:
     for at, nodes in enumerate(sizes):
         pods = counts[min(at, len(counts) - 1)]
         who = [given.only] if given.only else [ALONE, BARO]
+        # There and back, so that neither always has the younger cluster.
+        turns = [each for lap in range(given.repeat) for each in (who if lap % 2 == 0 else who[::-1])]
         _say(f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f} before")
-        show(nodes, [measure(each, nodes, pods, given.limit, given.profile) for each in who])
+        show(nodes, measure(nodes, pods, turns, given.limit, given.profile))
 
 
 if __name__ == "__main__":

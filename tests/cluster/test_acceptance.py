@@ -5,10 +5,10 @@ The planner and the publishers run as the service accounts of ``deploy/rbac`` an
 
 from __future__ import annotations
 
-import contextlib
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -17,63 +17,21 @@ from baro.kube.api import KubeApi
 from baro.kube.client import KubeClient
 from baro.kube.errors import NotFoundError
 from baro.kube.lease import Elector, LeaseSettings
-from baro.model.kinds.core import Lease, Pod
-from baro.model.kinds.resource import DeviceTaintRule
+from baro.model.errors import ForbiddenError
+from baro.model.kinds.baro import NodeTopology
+from baro.model.kinds.core import Lease
+from baro.model.kinds.resource import DeviceTaintRule, ResourceSlice
 from tests.support.acceptance import World, world
 from tests.support.acceptance_cuts import CUTS, cut
+from tests.support.acceptance_machine import SimulatedMachine
 from tests.support.acceptance_planner import Right, RunningPlanner, Tapped
 from tests.support.acceptance_scenarios import SCENARIOS
 from tests.support.real_access import DEPLOY, Cluster
-from tests.support.real_objects import pod as pod_body
+from tests.support.real_objects import resource_slice
+from tests.support.real_site import SYSTEM, RealSite
 
-SYSTEM = "baro-system"
 SAMPLED_CUTS = (1, 2, 3, 4, 6, 8, 10)
 """Writes ahead of which a planner is killed here; the embedded server has all of them tried."""
-
-
-class RealSite:
-    """The real control plane. Agents' tokens are bound to a pod on their node, as a DaemonSet's are."""
-
-    wait_s = 60.0
-    simulated = False
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.rights: set[Right] = set()
-        self._cluster = cluster
-        self._agents: dict[str, KubeClient] = {}
-
-    def admin(self) -> KubeClient:
-        return KubeClient.connect(kubeconfig_path=str(self._cluster.kubeconfig))
-
-    def planner(self) -> KubeClient:
-        account = self._cluster.account_kubeconfig("baro-controller", SYSTEM)
-        return KubeClient.connect(kubeconfig_path=str(account))
-
-    def planner_flags(self) -> list[str]:
-        return ["--kubeconfig", str(self._cluster.account_kubeconfig("baro-controller", SYSTEM))]
-
-    def publisher(self, node: str) -> KubeApi:
-        body = pod_body(f"agent-{node}", SYSTEM, "")
-        body["spec"] = {
-            "serviceAccountName": "baro-agent",
-            "nodeName": node,
-            "tolerations": [{"operator": "Exists"}],
-            "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "agent", "image": "none"}],
-        }
-        self._cluster.apply(body)
-        account = self._cluster.account_kubeconfig("baro-agent", SYSTEM, pod=f"agent-{node}")
-        self._agents[node] = KubeClient.connect(kubeconfig_path=str(account))
-        return self._agents[node]
-
-    def close(self) -> None:
-        admin = self.admin()
-        for node, client in self._agents.items():
-            client.close()
-            with contextlib.suppress(Exception):
-                admin.delete(Pod, SYSTEM, f"agent-{node}", grace_period_s=0)
-        admin.close()
-        self._agents.clear()
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +60,7 @@ def test_a_planner_killed_ahead_of_a_write_leaves_work_that_the_next_one_finishe
     site: RealSite, namespace: str, which: str, number: int
 ) -> None:
     with world(site, namespace) as made:
-        cut(made, which, number)
+        cut(made, which, number, writers=1 if number % 2 else 4)
 
 
 def elector(api: KubeApi) -> Elector:
@@ -156,6 +114,61 @@ def test_the_planners_of_this_module_used_every_right_that_they_have(
     assert not used - granted("planner.yaml")
 
 
+def test_an_agent_uses_every_right_that_it_has(site: RealSite, namespace: str) -> None:
+    with world(site, namespace) as made:
+        name = made.node("a")
+        made.publish("a", profile="hgx-h200-8")  # another machine: slices and graph are replaced
+        left = resource_slice(name, 1)
+        left["metadata"]["name"] = f"{name}-left-over"
+        made.api.create(ResourceSlice, "", left)
+        made.publish("a")
+        made.wait(lambda seen: seen.find(ResourceSlice, f"{name}-left-over") is None, "the left-over gone")
+        assert site.agents_rights == granted("publisher.yaml")
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource", "said"),
+    [
+        ("get", "/nodes", "get nodes"),
+        ("list", "resource.k8s.io/resourceslices", "list resourceslices.resource.k8s.io"),
+        ("create", "resource.k8s.io/resourceslices", "create resourceslices.resource.k8s.io"),
+        ("create", "baro.dev/nodetopologies", "create nodetopologies.baro.dev"),
+    ],
+)
+def test_an_agent_without_a_right_says_which(
+    site: RealSite, own_cluster: Cluster, namespace: str, verb: str, resource: str, said: str
+) -> None:
+    account = account_without(own_cluster, namespace, "publisher.yaml", (verb, resource))
+    made = World(site, namespace)
+    try:
+        name = made.node("a")
+        admin = made.api
+        for kind, names in ((NodeTopology, [name]), (ResourceSlice, slices_on(admin, name))):
+            for each in names:
+                admin.delete(kind, "", each)
+        with KubeClient.connect(kubeconfig_path=str(account)) as poor:
+            agent = SimulatedMachine(poor, name, "hgx-h100-4")
+            with pytest.raises(ForbiddenError, match=f"the server does not allow to {said}: "):
+                agent.publish(None, ())
+    finally:
+        made.close()
+
+
+def slices_on(api: KubeClient, node: str) -> list[str]:
+    return [
+        item.metadata.name for item in api.list(ResourceSlice, field_selector=f"spec.nodeName={node}").items
+    ]
+
+
+def account_without(cluster: Cluster, namespace: str, name: str, right: Right) -> Path:
+    """A service account with all rights of a file of ``deploy/rbac`` but one."""
+    rules = [
+        {"apiGroups": [r.partition("/")[0]], "resources": [r.partition("/")[2]], "verbs": [v]}
+        for v, r in sorted(granted(name) - {right})
+    ]
+    return cluster.service_account(f"without-{right[0]}", namespace, rules)
+
+
 @pytest.mark.parametrize(
     ("verb", "resource", "said"),
     [
@@ -168,12 +181,7 @@ def test_the_planners_of_this_module_used_every_right_that_they_have(
 def test_a_missing_right_gives_one_message_with_verb_and_resource(
     site: RealSite, own_cluster: Cluster, namespace: str, verb: str, resource: str, said: str
 ) -> None:
-    rules = [
-        {"apiGroups": [r.partition("/")[0]], "resources": [r.partition("/")[2]], "verbs": [v]}
-        for v, r in sorted(granted("planner.yaml"))
-        if (v, r) != (verb, resource)
-    ]
-    account = own_cluster.service_account(f"without-{verb}", namespace, rules)
+    account = account_without(own_cluster, namespace, "planner.yaml", (verb, resource))
     made = World(site, namespace)
     try:
         made.node("a")
@@ -192,5 +200,3 @@ def test_a_missing_right_gives_one_message_with_verb_and_resource(
         assert poor.alive
     finally:
         made.close()
-        own_cluster.kubectl("delete", f"clusterrole/{namespace}-without-{verb}")
-        own_cluster.kubectl("delete", f"clusterrolebinding/{namespace}-without-{verb}")

@@ -52,14 +52,10 @@ def test_a_node_becomes_ready_and_loses_its_taint(own_cluster: Cluster, api: Kub
 def test_a_service_account_may_do_what_its_rules_say_and_no_more(cluster: Cluster, namespace: str) -> None:
     rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]
     kubeconfig = cluster.service_account("reader", namespace, rules)
-    try:
-        with KubeClient.connect(kubeconfig_path=str(kubeconfig)) as reader:
-            assert reader.list(Pod, namespace).items == ()
-            with pytest.raises(ForbiddenError, match=r"list.*nodes"):
-                reader.list(Node)
-    finally:
-        full = f"{namespace}-reader"
-        cluster.kubectl("delete", "clusterrole,clusterrolebinding", full)
+    with KubeClient.connect(kubeconfig_path=str(kubeconfig)) as reader:
+        assert reader.list(Pod, namespace).items == ()
+        with pytest.raises(ForbiddenError, match=r"list.*nodes"):
+            reader.list(Node)
 
 
 def test_kubectl_says_why_it_failed(cluster: Cluster, namespace: str) -> None:

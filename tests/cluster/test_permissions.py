@@ -10,6 +10,7 @@ from baro.agent.cluster import ClusterSlices, node_uid
 from baro.agent.publisher import Publisher
 from baro.agent.slices import desired_slices, node_topology
 from baro.controller.placer import with_policy
+from baro.controller.planner import Settings
 from baro.controller.reconcile import Planner
 from baro.kube.client import KubeClient
 from baro.model.errors import BaroError, ForbiddenError
@@ -28,7 +29,7 @@ NODES = ("agent-a", "agent-b")
 def nodes(own_cluster: Cluster) -> Iterator[None]:
     """Two nodes, on each a pod of the agent's service account, as the DaemonSet makes them."""
     for name in NODES:
-        own_cluster.apply(node(name), agent_pod(name))
+        own_cluster.apply(node(name, own=True), agent_pod(name))
     yield
     for name in NODES:
         own_cluster.kubectl("delete", "pod", f"agent-{name}", "-n", SYSTEM, "--force", "--grace-period=0")
@@ -88,7 +89,7 @@ def test_the_planner_places_a_pod_with_its_own_permissions(
     publish(own_cluster, "agent-a", "agent-a")
     kubeconfig = own_cluster.account_kubeconfig("baro-controller", SYSTEM)
     with KubeClient.connect(kubeconfig_path=str(kubeconfig)) as own:
-        planner = Planner(own, with_policy("topology"))
+        planner = Planner(own, with_policy("topology"), settings=Settings(namespace=namespace))
         own_cluster.apply(
             claim_template("four", namespace, device_class="gpu.baro.dev", count=4),
             pod("tp4", namespace, "four"),

@@ -24,7 +24,7 @@ EXCLUSIVE = "gpu.baro.dev"
 @pytest.fixture(autouse=True)
 def gpus(own_cluster: Cluster) -> Iterator[None]:
     """A node with eight simulated GPUs."""
-    own_cluster.apply(node(NODE), resource_slice(NODE, 8))
+    own_cluster.apply(node(NODE, own=True), resource_slice(NODE, 8))
     yield
     own_cluster.kubectl("delete", "resourceslice", f"gpu.baro.dev-{NODE}")
     own_cluster.kubectl("delete", "node", NODE)

@@ -22,9 +22,10 @@ from tests.support.real_process import ComponentError
 
 VERSION = os.environ.get("KUBE_VERSION", PINNED)
 CHILD = """
-import json, sys, time
+import json, signal, sys, time
 from tests.support.real_cluster import RealCluster
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let background jobs ignore it
 with RealCluster(version=sys.argv[1], controllers=False) as cluster:
     pids = [component.pid for component in cluster.components.values()]
     print(json.dumps({"pids": pids, "folder": str(cluster.folder)}), flush=True)

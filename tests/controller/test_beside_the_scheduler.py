@@ -10,7 +10,7 @@ import pytest
 from baro.controller.marks import allocated_at, ours
 from baro.controller.reconcile import LEFTOVER_S, Planner
 from baro.model.kinds.core import Node, Pod
-from baro.model.kinds.resource import DeviceClass
+from baro.model.kinds.resource import DeviceClass, ResourceClaim, ResourceSlice
 from tests.support.controller import FINALIZER, Cluster, judge, other_writer_allocates
 from tests.support.kube import Killed, Write
 
@@ -70,6 +70,123 @@ def test_nobody_waits_for_a_pod_that_kube_scheduler_cannot_allocate_for() -> Non
     cluster.api.patch_merge(DeviceClass, "", "gpu", spec)
     look(planner, cluster)
     assert cluster.devices("ours")
+
+
+def device_class(cluster: Cluster, name: str, *expressions: str) -> None:
+    selectors = [{"cel": {"expression": expression}} for expression in expressions]
+    body = {"metadata": {"name": name}, "spec": {"selectors": selectors}}
+    cluster.api.create(DeviceClass, "", body)
+
+
+def claim_of(cluster: Cluster, name: str, *classes: str) -> None:
+    """A claim for a device of that class, or of the first of several that has one."""
+    request: dict[str, object] = {"name": "r", "exactly": {"deviceClassName": classes[0], "count": 1}}
+    if len(classes) > 1:
+        choices = [{"name": f"s{i}", "deviceClassName": c, "count": 1} for i, c in enumerate(classes)]
+        request = {"name": "r", "firstAvailable": choices}
+    body = {"metadata": {"name": name}, "spec": {"devices": {"requests": [request]}}}
+    cluster.api.create(ResourceClaim, "default", body)
+
+
+OURS = 'device.driver == "gpu.baro.dev"'
+NETWORK = 'device.driver == "nic.example"'
+
+
+@pytest.mark.parametrize(
+    ("theirs", "waits"),
+    [
+        pytest.param([], True, id="a class that selects everything"),
+        pytest.param([OURS], True, id="the same driver"),
+        pytest.param(['device.driver.startsWith("gpu")'], True, id="other words for the same devices"),
+        pytest.param(['device.attributes["gpu.baro.dev"].model == "x"'], True, id="not to be told"),
+        pytest.param([NETWORK], False, id="another driver"),
+        pytest.param([OURS, "false"], False, id="nothing at all"),
+        pytest.param([OURS, NETWORK], False, id="selectors that no device meets together"),
+    ],
+)
+def test_baro_stands_back_only_for_pods_that_could_get_the_same_devices(
+    theirs: list[str], waits: bool
+) -> None:
+    cluster = Cluster()
+    cluster.node("a", 4)
+    device_class(cluster, "ours", OURS)
+    device_class(cluster, "theirs", *theirs)
+    claim_of(cluster, "plain", "theirs")
+    cluster.pod("plain", "plain", gated=False)
+    claim_of(cluster, "gated", "ours")
+    cluster.pod("gated", "gated")
+    planner = cluster.planner()
+    look(planner, cluster)
+    assert bool(cluster.devices("gated")) is not waits
+    look(planner, cluster, 0.0 if not waits else 5.0)
+    look(planner, cluster, 0.0 if not waits else 5.0)
+    assert bool(cluster.get_pod("gated").spec.scheduling_gates) is False
+
+
+def test_a_slice_that_makes_two_classes_meet_makes_baro_stand_back() -> None:
+    cluster = Cluster()
+    cluster.node("a", 4)
+    device_class(cluster, "ours", 'device.driver.endsWith(".dev")')
+    device_class(cluster, "theirs", NETWORK.replace("nic.example", "nic.dev"))
+    claim_of(cluster, "plain", "theirs")
+    cluster.pod("plain", "plain", gated=False)
+    planner = cluster.planner()
+    claim_of(cluster, "c1", "ours")
+    cluster.pod("p1", "c1")
+    look(planner, cluster)
+    assert cluster.devices("c1")
+    pool = {"name": "nics", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "nic.dev", "nodeName": "a", "pool": pool, "devices": [{"name": "nic-0"}]}
+    cluster.api.create(ResourceSlice, "", {"metadata": {"name": "nics"}, "spec": spec})
+    claim_of(cluster, "c2", "ours")
+    cluster.pod("p2", "c2")
+    look(planner, cluster)
+    assert not cluster.devices("c2")
+
+
+def test_one_of_several_alternatives_that_could_take_the_device_is_enough() -> None:
+    cluster = Cluster()
+    cluster.node("a", 4)
+    device_class(cluster, "ours", OURS)
+    device_class(cluster, "elsewhere", NETWORK)
+    claim_of(cluster, "plain", "elsewhere", "ours")
+    cluster.pod("plain", "plain", gated=False)
+    claim_of(cluster, "gated", "ours")
+    cluster.pod("gated", "gated")
+    look(cluster.planner(), cluster)
+    assert not cluster.devices("gated")
+
+
+def test_once_lets_kube_scheduler_go_first_and_settles_beside_it() -> None:
+    cluster, planner = beside_a_plain_pod()
+    paused: list[float] = []
+
+    def pause(seconds: float) -> None:
+        paused.append(seconds)
+        cluster.clock.advance(seconds)
+        if len(paused) == 1:  # kube-scheduler had decided before it could see what baro writes
+            assert not cluster.devices("ours")
+            other_writer_allocates(cluster, "theirs", "a/gpu-0")
+
+    planner.settle(pause)
+    assert paused
+    assert max(paused) <= 1.5
+    assert not set(cluster.devices("ours")) & set(cluster.devices("theirs"))
+    assert not cluster.get_pod("gated").spec.scheduling_gates
+
+
+def test_once_waits_for_nobody_when_kube_scheduler_has_nothing_to_allocate() -> None:
+    cluster = Cluster()
+    cluster.node("a", 4)
+    cluster.claim("c", 2)
+    cluster.pod("p", "c")
+    cluster.pod("waits", "a-claim-that-is-not-there")
+
+    def pause(seconds: float) -> None:
+        raise AssertionError(f"waits for {seconds} s")
+
+    cluster.planner().settle(pause)
+    assert not cluster.get_pod("p").spec.scheduling_gates
 
 
 def test_a_gated_pod_does_not_stand_back_for_ever() -> None:

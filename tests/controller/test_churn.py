@@ -7,6 +7,7 @@ restarted at any write, and get conflicts. The judge shares no code with them.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import datetime
 
@@ -20,7 +21,7 @@ from baro.kube.errors import ConflictError
 from baro.model.kinds.base import KubeObject
 from baro.model.kinds.core import Node, Pod
 from baro.model.kinds.resource import ResourceClaim, ResourceSlice
-from tests.support.controller import GATE, Cluster, judge
+from tests.support.controller import GATE, Cluster, in_step, judge
 from tests.support.kube import FakeApi, Killed, Write
 
 NODES = ("a", "b", "c")
@@ -29,6 +30,8 @@ KINDS: tuple[type[KubeObject], ...] = (Pod, ResourceClaim, Node, ResourceSlice)
 
 class Churn(RuleBasedStateMachine):
     """Names of pods and claims are numbers that are never used twice, but for the shared claim."""
+
+    writers = 1
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +56,8 @@ class Churn(RuleBasedStateMachine):
     def restart(self, which: int) -> None:
         """A new process: nothing remembered, everything listed."""
         self.apis[which] = self.cluster.fake.other()
-        planner = self.planners[which] = self.cluster.planner(self.apis[which])
+        self.planners[which].close()
+        planner = self.planners[which] = self.cluster.planner(self.apis[which], writers=self.writers)
         planner._skip = self.half(which)  # type: ignore[method-assign,assignment]
         self.look(which)
 
@@ -120,6 +124,7 @@ class Churn(RuleBasedStateMachine):
         if look:
             self.look(which)
         self.planners[which].round(patient=False)
+        in_step(self.planners[which].view)
 
     @rule(which=st.integers(0, 1), number=st.integers(1, 6))
     def planner_dies(self, which: int, number: int) -> None:
@@ -152,9 +157,10 @@ class Churn(RuleBasedStateMachine):
         one, other = self.planners
         api = self.apis[0]
 
+        turn = threading.Semaphore(1)  # with several writers, more than one write may have that number
+
         def before(write: Write) -> None:
-            if write.number == number:
-                api.before = None
+            if write.number >= number and turn.acquire(blocking=False):
                 other.round(patient=False)
 
         api.writes.clear()
@@ -201,6 +207,8 @@ class Churn(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not self.planners:
             return
+        for planner in self.planners:
+            planner.close()
         self.cluster.api.patch_merge(Node, "", "a", {"spec": {"unschedulable": None}})
         steps: tuple[Callable[[], None], ...] = (self.cluster.schedule, self.cluster.collect)
         for _ in range(6):
@@ -227,5 +235,13 @@ class Churn(RuleBasedStateMachine):
                 assert claim.metadata.name in waited_for
 
 
+class ChurnAtOnce(Churn):
+    """The same with planners that write several pods at a time."""
+
+    writers = 3
+
+
+ChurnAtOnce.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestChurnAtOnce = ChurnAtOnce.TestCase
 Churn.TestCase.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 TestChurn = Churn.TestCase

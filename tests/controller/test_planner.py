@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from baro.kube.errors import InvalidError
 from baro.model.errors import ForbiddenError, UnreachableError
 from baro.model.kinds.core import Node, Pod
 from baro.model.kinds.resource import ResourceClaim, ResourceSlice
@@ -183,7 +184,7 @@ def test_the_writes_are_finalizer_then_status_then_gate_and_nothing_else() -> No
     cluster = one_pod()
     api = cluster.fake.other()
     cluster.planner(api).settle()
-    finalizer, status, gate, event = api.writes
+    finalizer, status, nominated, gate, event = api.writes
     assert finalizer.body["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
     assert (status.subresource, set(status.body["status"])) == ("status", {"allocation", "reservedFor"})
     allocation = status.body["status"]["allocation"]
@@ -193,7 +194,9 @@ def test_the_writes_are_finalizer_then_status_then_gate_and_nothing_else() -> No
     pod = cluster.get_pod("p")
     reserved = {"resource": "pods", "name": "p", "uid": pod.metadata.uid}
     assert status.body["status"]["reservedFor"] == [reserved]
-    for write in (finalizer, status, gate):
+    assert (nominated.kind, nominated.subresource) == (Pod, "status")
+    assert nominated.body["status"] == {"nominatedNodeName": "a"}
+    for write in (finalizer, status, nominated, gate):
         assert write.body["metadata"]["resourceVersion"] and write.body["metadata"]["uid"]
     assert gate.body["spec"] == {"schedulingGates": None}
     assert pod.metadata.annotations["baro.dev/placement-reason"] == "2×GPU on node a"
@@ -277,18 +280,53 @@ def test_a_claim_made_for_an_earlier_pod_of_the_same_name_is_not_used() -> None:
     assert cluster.devices("p-e0-abcde") == []
 
 
-def test_a_claim_taken_back_between_planning_and_ungating_is_planned_again() -> None:
+@pytest.mark.parametrize("restarted", [True, False])
+def test_a_claim_taken_back_between_planning_and_ungating_is_planned_again(restarted: bool) -> None:
+    cluster = one_pod()
+    api = cluster.fake.other()
+    planner = cluster.planner(api)
+    planner.view.load(api)
+    planner.round()
+    if restarted:
+        planner = cluster.planner(api)
+    planner.view.load(api)
+    cluster.post_filter("c")  # after the list, before the pod is written
+    planner.round()
+    # A process that did not write the claim itself looks at it once more. One that did, and has just been
+    # shown its own write, saves that call: the pod is then placed as one that lost its allocation.
+    assert bool(cluster.get_pod("p").spec.scheduling_gates) is restarted
+    settle(cluster)
+    assert cluster.get_pod("p").spec.node_name == "a"
+
+
+def test_what_this_process_has_just_written_is_not_read_again_before_ungating() -> None:
+    cluster = one_pod()
+    api = cluster.fake.other()
+    reads = []
+    get = api.get
+    api.get = lambda *args: reads.append(args) or get(*args)  # type: ignore[method-assign,func-returns-value]
+    cluster.planner(api).settle()
+    assert not reads
+    late = allocated_but_gated("a")
+    api = late.fake.other()
+    get = api.get
+    api.get = lambda *args: reads.append(args) or get(*args)  # type: ignore[method-assign,func-returns-value]
+    late.planner(api).settle()
+    assert [args[0] for args in reads] == [ResourceClaim]
+    assert not late.get_pod("p").spec.scheduling_gates
+
+
+def test_an_allocation_that_is_no_longer_fresh_is_read_again_before_ungating() -> None:
     cluster = one_pod()
     api = cluster.fake.other()
     planner = cluster.planner(api)
     planner.view.load(api)
     planner.round()
     planner.view.load(api)
-    cluster.post_filter("c")  # after the list, before the verification
+    cluster.clock.advance(60)
+    cluster.post_filter("c")
     planner.round()
     assert cluster.get_pod("p").spec.scheduling_gates
-    settle(cluster)
-    assert cluster.get_pod("p").spec.node_name == "a"
 
 
 def test_an_allocation_that_no_watch_has_confirmed_ungates_nobody() -> None:
@@ -666,6 +704,33 @@ def test_a_forbidden_write_stops_the_round_and_names_verb_and_resource() -> None
     with pytest.raises(ForbiddenError, match="patch resourceclaims/status"):
         cluster.planner(api).settle()
     settle(cluster)
+
+
+def test_a_gate_that_the_server_refuses_to_take_off_is_tried_less_and_less_often_and_the_pod_is_told() -> (
+    None
+):
+    cluster = one_pod()
+    api = cluster.fake.other()
+    tries: list[Write] = []
+
+    def before(write: Write) -> None:
+        if write.kind is Pod and write.subresource is None:
+            tries.append(write)
+            raise InvalidError("policy says no", code=422, reason="Invalid")
+
+    api.before = before
+    planner = cluster.planner(api)
+    for _ in range(20):  # each look takes a second
+        planner.view.load(api)
+        planner.round()
+    assert 4 <= len(tries) <= 6
+    assert planner.next_try_s()
+    assert "policy says no" in cluster.events("PlacementRefused")[0].message
+    api.before = None
+    cluster.clock.advance(60)
+    planner.view.load(api)
+    planner.round()
+    assert not cluster.get_pod("p").spec.scheduling_gates
 
 
 def test_a_placement_that_is_taken_away_each_time_is_tried_less_and_less_often() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections import Counter
 from typing import Any
 
@@ -212,7 +213,7 @@ _ANY_KIND = st.sampled_from([(kind.api_version, kind.kind) for kind in kinds()])
 def test_every_cause_names_a_field_of_the_object(body: dict[str, Any]) -> None:
     for cause in validate_create(body):
         root = cause.path.split(".")[0].split("[")[0]
-        assert root in {"metadata", "spec", "status", "target", "involvedObject"}
+        assert root in {"metadata", "spec", "status", "target", "involvedObject", "data", "binaryData"}
         assert cause.message.startswith(cause.reason)
 
 
@@ -221,3 +222,38 @@ def test_every_cause_names_a_field_of_the_object(body: dict[str, Any]) -> None:
 )
 def test_garbage_is_judged_without_a_traceback(kind: str, parts: dict[str, Any]) -> None:
     validate_create({"apiVersion": "resource.k8s.io/v1", "kind": kind, **parts})
+
+
+# --- config maps and secrets -----------------------------------------------------------------------------
+
+
+def _config(kind: str, **parts: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "c", "namespace": "default"}, **parts}
+
+
+def test_a_config_map_holds_a_mebibyte_and_no_byte_more() -> None:
+    half = 512 * 1024
+    encoded = base64.b64encode(b"x" * half).decode()
+    fits = _config("ConfigMap", data={"a": "ü" * (half // 2)}, binaryData={"b": encoded})
+    assert validate_create(fits) == ()
+    fits["data"]["c"] = "x"
+    assert [str(cause) for cause in validate_create(fits)] == [
+        "[]: Too long: may not be more than 1048576 bytes"
+    ]
+
+
+def test_a_secret_holds_a_mebibyte_and_no_byte_more() -> None:
+    data = {"a": base64.b64encode(b"x" * 1024 * 1024).decode()}
+    assert validate_create(_config("Secret", data=data)) == ()
+    data["b"] = "eA=="
+    assert [str(cause) for cause in validate_create(_config("Secret", data=data))] == [
+        "data: Too long: may not be more than 1048576 bytes"
+    ]
+
+
+@given(st.text(max_size=6))
+def test_a_key_is_a_file_name(key: str) -> None:
+    body = _config("ConfigMap", data={key: ""})
+    allowed = set("-._abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+    right = key != "" and set(key) <= allowed and not (key.startswith("..") or key == ".")
+    assert (validate_create(body) == ()) == right

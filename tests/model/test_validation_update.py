@@ -281,6 +281,50 @@ def test_the_spec_of_a_pod_stays_but_for_what_the_server_lists() -> None:
     assert validate_update(_pod(**gated), _pod(**gated, nodeSelector={"a": "b"})) == ()
 
 
+def test_the_affinity_of_a_gated_pod_only_gets_narrower() -> None:
+    def pod(*requirements: str, gated: bool = True, **affinity: Any) -> dict[str, Any]:
+        found = [{"key": key, "operator": "Exists"} for key in requirements]
+        required = {"nodeSelectorTerms": [{"matchExpressions": found}]}
+        if found:
+            affinity["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": required}
+        gates = [{"name": "baro.dev/placement"}] if gated else []
+        return _pod(schedulingGates=gates, affinity=affinity)
+
+    assert validate_update(pod(), pod("a")) == ()
+    assert validate_update(pod("a"), pod("a", "b")) == ()
+    for wider in (pod("b", "a"), pod()):
+        (cause,) = validate_update(pod("a", "b"), wider)
+        assert cause.path.startswith("spec.affinity.nodeAffinity.requiredDuringScheduling")
+    (cause,) = validate_update(pod("a", gated=False), pod("a", "b", gated=False))
+    assert (cause.path, cause.code) == ("spec", "FieldValueForbidden")
+    (cause,) = validate_update(
+        pod("a"), pod("a", podAffinity={"preferredDuringSchedulingIgnoredDuringExecution": []})
+    )
+    assert (cause.path, cause.code) == ("spec", "FieldValueForbidden")
+
+
+def test_an_immutable_config_map_or_secret_stays_as_it_is() -> None:
+    for kind, other in (("ConfigMap", "2"), ("Secret", "Mg==")):
+        old = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "c"}, "immutable": True}
+        assert validate_update(old, {**old, "metadata": {"name": "c", "labels": {"a": "b"}}}) == ()
+        changed = validate_update(old, {**old, "immutable": False, "data": {"a": other}})
+        assert [cause.path for cause in changed] == ["immutable", "data"]
+        assert validate_update({**old, "immutable": False}, {**old, "data": {"a": other}}) == ()
+
+
+def test_the_status_of_a_pod_names_claims_of_its_spec_once() -> None:
+    pod = _pod(resourceClaims=[{"name": "gpus", "resourceClaimTemplateName": "t"}])
+
+    def status(*names: str) -> list[str]:
+        made = [{"name": name, "resourceClaimName": "made"} for name in names]
+        new = {**pod, "status": {"resourceClaimStatuses": made}}
+        return [cause.path for cause in validate_update(pod, new, subresource="status")]
+
+    assert status("gpus") == []
+    assert status("gpus", "gpus") == ["status.resourceClaimStatuses[1].name"]
+    assert status("other") == ["status.resourceClaimStatuses[0].name"]
+
+
 def test_a_nodes_provider_stays() -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
     (cause,) = validate_update({**node, "spec": {"providerID": "a"}}, {**node, "spec": {"providerID": "b"}})

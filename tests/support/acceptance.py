@@ -37,6 +37,9 @@ from tests.support.kube import Write
 EXCLUSIVE = "gpu.baro.dev"
 SHARED = "gpu.nvidia.com"
 LABEL = "baro.dev/acceptance"
+ZONE = "baro.dev/acceptance-zone"
+TOLERATION = {"key": LABEL, "operator": "Exists", "effect": "NoSchedule"}
+"""What lets a pod onto the nodes of a world."""
 DEVICE_CLASSES = Path(__file__).resolve().parents[2] / "deploy" / "deviceclasses.yaml"
 
 
@@ -84,7 +87,9 @@ class World:
         """The full name of a node of this world."""
         return f"{self.ns}-{node}"
 
-    def node(self, short: str, profile: str = "hgx-h100-4", *, cpu: str = "64") -> str:
+    def node(
+        self, short: str, profile: str = "hgx-h100-4", *, cpu: str = "64", zone: str | None = None
+    ) -> str:
         """A machine joins: Node, discovery, slices. Returns its full name once it is Ready."""
         name = self.name(short)
         amounts = {"cpu": cpu, "memory": "1000Gi", "pods": "110"}
@@ -93,9 +98,11 @@ class World:
             "kind": "Node",
             "metadata": {
                 "name": name,
-                "labels": {LABEL: self.ns, "kubernetes.io/hostname": name},
+                "labels": {LABEL: self.ns, "kubernetes.io/hostname": name} | ({ZONE: zone} if zone else {}),
                 "annotations": self._notes,
             },
+            # Pods of others stay away: they would go with the node.
+            "spec": {"taints": [{"key": LABEL, "value": self.ns, "effect": "NoSchedule"}]},
             "status": {"allocatable": amounts, "capacity": amounts},
         }
         self.api.create(Node, "", body)
@@ -175,8 +182,12 @@ class World:
         gated: bool = True,
         cpu: str = "1",
         node: str | None = None,
+        zone: str | None = None,
     ) -> Pod:
-        """A pod with these named and template claims. ``node`` binds it there past kube-scheduler."""
+        """A pod with these named and template claims. ``node`` binds it there past kube-scheduler.
+
+        ``zone`` keeps it to the nodes of that zone.
+        """
         entries: list[dict[str, str]] = [
             {"name": f"c{i}", "resourceClaimName": c} for i, c in enumerate(claims)
         ]
@@ -189,11 +200,15 @@ class World:
                 "claims": [{"name": entry["name"]} for entry in entries],
             },
         }
-        spec: dict[str, Any] = {"containers": [main], "resourceClaims": entries}
+        spec: dict[str, Any] = {
+            "containers": [main],
+            "resourceClaims": entries,
+            "tolerations": [TOLERATION],
+        }
         if node is not None:
             spec["nodeName"] = self.name(node)
         else:
-            spec["nodeSelector"] = {LABEL: self.ns}
+            spec["nodeSelector"] = {LABEL: self.ns} | ({ZONE: zone} if zone else {})
         if gated and node is None:
             spec["schedulingGates"] = [{"name": GATE}]
         return self.api.create(
@@ -238,11 +253,14 @@ class World:
         before: Callable[[Write], None] | None = None,
         *,
         elector: Callable[[KubeApi], Elector] | None = None,
+        writers: int = 1,
     ) -> RunningPlanner:
-        """Starts one. ``before`` is called in its thread ahead of each of its writes."""
+        """Starts one. ``before`` is called ahead of each of its writes, in the thread that writes."""
         client = self.site.planner()
         tapped = Tapped(client, self.site.rights, before)
-        running = RunningPlanner(client, tapped, namespace=self.ns, elector=elector, heard=self.seen.wake)
+        running = RunningPlanner(
+            client, tapped, namespace=self.ns, elector=elector, writers=writers, heard=self.seen.wake
+        )
         self.planners.append(running)
         return running
 
@@ -256,6 +274,11 @@ class World:
         self._processes.append(process)
         return process
 
+    def is_planned(self) -> bool:
+        """Whether any planner runs."""
+        running = [planner.alive for planner in self.planners]
+        return any(running + [process.alive for process in self._processes])
+
     # --- waiting and judging -------------------------------------------------------------------------------
 
     def wait(self, holds: Callable[[Picture], bool], what: str) -> None:
@@ -264,8 +287,12 @@ class World:
 
     def report(self) -> str:
         """What a failed scenario left, and what the planners said."""
-        lines = [self.seen.picture.describe(), *self.seen.trouble]
+        lines = [*(f"wrong: {what}" for what in problems(self.seen.picture)), self.seen.picture.describe()]
+        lines += self.seen.trouble
         lines += [f"planner {i}: {line}" for i, planner in enumerate(self.planners) for line in planner.log]
+        for i, process in enumerate(self._processes):
+            state = "runs" if process.alive else "has ended"
+            lines += [f"process {i} {state}: {line}" for line in process.said().splitlines()[-40:]]
         return "\n".join(lines)
 
     def until_bound(self, *pods: str) -> None:
@@ -380,7 +407,7 @@ def world(site: Site, namespace: str, **options: Any) -> Iterator[World]:
     try:
         yield made
         made.check()
-        if not any(planner.alive for planner in made.planners):
+        if not made.is_planned():
             made.planner()  # what a dead planner left behind is a living one's work
         made.drain()
         made.check()

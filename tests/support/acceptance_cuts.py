@@ -47,7 +47,7 @@ def cleared(world: World) -> None:
     world.claim("c", 2)
 
     def fill(write: Write) -> None:
-        if write.kind is Pod:
+        if write.kind is Pod and write.subresource is None:
             world.pod("hog", cpu="7", gated=False, node=node_of_claim(world, "c"))
             world.wait(lambda seen: seen.find(Pod, "hog") is not None, "hog is known")
         if write.kind is Event:
@@ -69,7 +69,7 @@ CUTS: dict[str, tuple[Scenario, Scenario]] = {
 """Name → what comes before the planner that is killed, and the end that the next one must reach."""
 
 
-def cut(world: World, which: str, number: int) -> bool:
+def cut(world: World, which: str, number: int, *, writers: int = 1) -> bool:
     """Kills a planner ahead of its write ``number``; the next one finishes. False: no such write."""
     before, after = CUTS[which]
     before(world)
@@ -78,10 +78,10 @@ def cut(world: World, which: str, number: int) -> bool:
         if write.number >= number:
             raise Killed(f"ahead of write {number}: {write.verb} {write.kind.__name__} {write.name}")
 
-    first = world.planner(kill)
+    first = world.planner(kill, writers=writers)
     world.until_over(first)
     reached = first.killed.is_set()
     if reached:
-        world.planner()
+        world.planner(writers=writers)
     after(world)
     return reached

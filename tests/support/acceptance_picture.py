@@ -21,6 +21,7 @@ from baro.model.kinds.resource import ResourceClaim, ResourceSlice
 T = TypeVar("T", bound=KubeObject)
 FINALIZER = "resource.kubernetes.io/delete-protection"
 GATE = "baro.dev/placement"
+ALLOCATED_BY = "baro.dev/allocated-by"
 DRIVER = "gpu.baro.dev"
 NAMESPACED: tuple[type[KubeObject], ...] = (Pod, ResourceClaim, Event)
 CLUSTER: tuple[type[KubeObject], ...] = (Node, ResourceSlice)
@@ -109,7 +110,7 @@ def problems(picture: Picture) -> list[str]:
     ]
     pods = {pod.metadata.uid: pod for pod in picture.all(Pod)}
     claims = picture.all(ResourceClaim)
-    # Kubernetes 1.34 and 1.35 drop the time of every allocation.
+    # Kubernetes 1.34 drops the time of every allocation, and the kube-scheduler of 1.35 writes none.
     stamps = any(c.status.allocation.allocation_timestamp for c in claims if c.status.allocation)
     for claim in claims:
         found += [f"{claim.ref} {what}" for what in _of_claim(claim, pods, stamps)]
@@ -137,7 +138,7 @@ def _of_claim(claim: ResourceClaim, pods: dict[str, Pod], stamps: bool) -> list[
         found.append("holds devices without the finalizer: they leak when its pod ends")
     if not status.reserved_for:
         found.append("holds devices for nobody")
-    if stamps and not status.allocation.allocation_timestamp:
+    if stamps and ALLOCATED_BY in claim.metadata.annotations and not status.allocation.allocation_timestamp:
         found.append("has no allocationTimestamp: no further pod can be added")
     return found
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -24,10 +25,13 @@ from baro.kube.routes import route
 from baro.model.kinds.base import KubeObject
 from baro.model.kinds.resource import ResourceClaim
 from tests.support.kube import Killed, Write
+from tests.support.real_access import eventually
 
 T = TypeVar("T", bound=KubeObject)
 Right = tuple[str, str]
 """Verb and ``group/resource`` as RBAC judges them."""
+COMMAND = (sys.executable, "-c", "import sys; from baro.cli import main; sys.exit(main())")
+"""``baro``, of this Python."""
 
 
 class Tapped:
@@ -114,6 +118,7 @@ class RunningPlanner:
         namespace: str,
         elector: Callable[[KubeApi], Elector] | None = None,
         orphan_grace_s: float = 0.0,
+        writers: int = 1,
         heard: Callable[[], None] = lambda: None,
     ) -> None:
         self.log: list[str] = []
@@ -123,9 +128,11 @@ class RunningPlanner:
         self._client = client
         self._heard = heard
         settings = Settings(namespace=namespace, orphan_grace_s=orphan_grace_s, patience_s=1.0)
-        planner = Planner(tapped, with_policy("topology"), settings=settings, log=self._say)
+        self._planner = Planner(
+            tapped, with_policy("topology"), settings=settings, log=self._say, writers=writers
+        )
         chosen = elector(tapped) if elector is not None else None
-        self._controller = Controller(tapped, planner, log=self._say, elector=chosen)
+        self._controller = Controller(tapped, self._planner, log=self._say, elector=chosen)
         self._thread = threading.Thread(target=self._run, daemon=True, name="planner")
         self._thread.start()
 
@@ -141,6 +148,7 @@ class RunningPlanner:
         except BaseException as error:
             self.failed.append(error)
         finally:
+            self._planner.close()
             self._heard()
 
     @property
@@ -162,19 +170,17 @@ class PlannerProcess:
     """``baro controller`` with these flags."""
 
     def __init__(self, flags: Sequence[str], namespace: str) -> None:
-        command = [
-            sys.executable,
-            "-c",
-            "import sys; from baro.cli import main; sys.exit(main())",
-            "controller",
-        ]
         self._output = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in ``kill``
         self._process = subprocess.Popen(
-            [*command, *flags, "--namespace", namespace, "--orphan-grace", "0"],
+            [*COMMAND, "controller", *flags, "--namespace", namespace, "--orphan-grace", "0"],
             stdout=self._output,
             stderr=subprocess.STDOUT,
             text=True,
         )
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
 
     def kill(self) -> str:
         """SIGKILL; gives what it had said. Calling it twice is fine."""
@@ -182,13 +188,17 @@ class PlannerProcess:
         self._process.wait(timeout=10)
         if self._output.closed:
             return ""
-        self._output.seek(0)
-        said = self._output.read()
+        said = self.said()
         self._output.close()
         return said
 
+    def said(self) -> str:
+        """What it has printed so far, nothing once it was killed."""
+        return "" if self._output.closed else os.pread(self._output.fileno(), 1 << 20, 0).decode()
+
     def stop(self) -> None:
-        """SIGTERM: it must end by itself, with success."""
+        """SIGTERM once it is up: it must end by itself, with success."""
+        eventually(lambda: "watching" in self.said() or self._process.poll() is not None, "it is up")
         self._process.terminate()
         code = self._process.wait(timeout=20)
         assert code == 0, self.kill()

@@ -16,7 +16,7 @@ from baro.diagnosis.lint import lint
 from baro.model.kinds.base import KubeObject
 from baro.model.kinds.core import Pod
 from baro.model.kinds.resource import ResourceClaim, ResourceClaimTemplate
-from tests.support.acceptance import LABEL, SHARED, World
+from tests.support.acceptance import LABEL, SHARED, TOLERATION, World
 from tests.support.acceptance_picture import Picture, devices
 from tests.support.kube import Killed, Write
 
@@ -46,6 +46,7 @@ def the_demo_places_four_gpus_on_a_free_island(world: World) -> None:
     body = document.body
     body["metadata"]["namespace"] = world.ns
     body["spec"]["nodeSelector"] = {LABEL: world.ns}
+    body["spec"]["tolerations"] = [TOLERATION]
     world.planner()
     world.api.create(Pod, world.ns, body)
     world.until_bound("llm-tp4")

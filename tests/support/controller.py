@@ -14,6 +14,8 @@ import msgspec
 
 from baro.controller.placer import Choice
 from baro.controller.reconcile import Planner
+from baro.controller.rooms import Openings
+from baro.controller.view import KINDS, View, key_of
 from baro.inventory.inventory import Inventory
 from baro.inventory.usage import DeviceKey
 from baro.kube.api import KubeApi
@@ -55,11 +57,10 @@ class Clock:
         self.now += timedelta(seconds=seconds)
 
 
-def first_free(
-    inventory: Inventory, claims: Sequence[ResourceClaim], nodes: Sequence[str], pod: Pod
-) -> Choice:
+def first_free(inventory: Inventory, claims: Sequence[ResourceClaim], openings: Openings, pod: Pod) -> Choice:
     """A placer that takes the first free devices of the first node that has enough; knows counts only."""
-    for node in nodes:
+    nodes = sorted(inventory.nodes) if openings.nodes is None else openings.nodes
+    for node in [node for node in nodes if node not in openings.without]:
         free = [
             inventory.key(row)
             for record in inventory.slices()
@@ -100,9 +101,9 @@ class Cluster:
         self.clock = Clock()
         self.api.create(DeviceClass, "", {"metadata": {"name": "gpu"}, "spec": {}})
 
-    def planner(self, api: KubeApi | None = None) -> Planner:
+    def planner(self, api: KubeApi | None = None, *, writers: int = 1) -> Planner:
         """A planner that has just started and remembers nothing."""
-        return Planner(api or self.fake.other(), first_free, utc=self.clock)
+        return Planner(api or self.fake.other(), first_free, utc=self.clock, writers=writers)
 
     # --- objects -------------------------------------------------------------------------------------------
 
@@ -228,6 +229,19 @@ class Cluster:
             if not left and protected:
                 kept = [f for f in claim.metadata.finalizers if f != FINALIZER] or None
                 self.api.patch_merge(ResourceClaim, "default", name, {"metadata": {"finalizers": kept}})
+
+
+def in_step(view: View) -> None:
+    """What a view keeps beside its objects is what a new one makes of the same objects."""
+    fresh = View()
+    for kind in KINDS:
+        fresh.swap(kind, view.all(kind).values())
+    assert list(map(key_of, view.indexes.turns)) == list(map(key_of, fresh.indexes.turns))
+    assert view.indexes.theirs == fresh.indexes.theirs
+    assert view.indexes.unused == fresh.indexes.unused
+    assert view.contested == fresh.contested == {key for key, _ in fresh.inventory.usage.doubly_held()}
+    assert view.rooms._used == fresh.rooms._used
+    assert view.rooms._where == fresh.rooms._where
 
 
 def judge(cluster: Cluster) -> None:

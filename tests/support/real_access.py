@@ -39,6 +39,8 @@ class Cluster:
     def __init__(self, kubeconfig: Path, folder: Path) -> None:
         self.kubeconfig = kubeconfig
         self.folder = folder
+        self._accounts: dict[str, list[str]] = {}
+        """Namespace → names of the cluster roles and bindings of its service accounts."""
 
     # --- kubectl -------------------------------------------------------------------------------------------
 
@@ -95,12 +97,19 @@ class Cluster:
         finally:
             # Claims may carry baro's finalizer, which only a planner or the controller takes off.
             self.kubectl("delete", "namespace", name, "--wait=false")
+            if accounts := self._accounts.pop(name, None):
+                gone = "--ignore-not-found"
+                self.kubectl("delete", "clusterrole,clusterrolebinding", gone, *accounts)
 
     # --- service accounts ----------------------------------------------------------------------------------
 
     def service_account(self, name: str, namespace: str, rules: Sequence[Mapping[str, Any]]) -> Path:
-        """A kubeconfig for a new service account that may do what the rules say, cluster-wide."""
+        """A kubeconfig for a new service account that may do what the rules say, cluster-wide.
+
+        Its role goes with the namespace, if that is one of :meth:`namespace`.
+        """
         full = f"{namespace}-{name}"
+        self._accounts.setdefault(namespace, []).append(full)
         self.apply(
             {
                 "apiVersion": "v1",

@@ -10,8 +10,15 @@ from baro.model.names import DRIVER, PLACEMENT_GATE
 Body = dict[str, Any]
 
 
-def node(name: str) -> Body:
-    """A node as a kubelet registers it, with the annotation by which a kwok of others knows its nodes."""
+OWN = "baro.dev/test"
+"""Key of the taint that keeps pods of others off a node, which would go with it."""
+
+
+def node(name: str, *, own: bool = False) -> Body:
+    """A node as a kubelet registers it, with the annotation by which a kwok of others knows its nodes.
+
+    ``own``: only pods like those of :func:`pod` go there.
+    """
     resources = {"cpu": "224", "memory": "2000Gi", "pods": "110"}
     return {
         "apiVersion": "v1",
@@ -21,6 +28,7 @@ def node(name: str) -> Body:
             "labels": {"kubernetes.io/hostname": name},
             "annotations": {"kwok.x-k8s.io/node": "fake"},
         },
+        "spec": {"taints": [{"key": OWN, "effect": "NoSchedule"}]} if own else {},
         "status": {"allocatable": resources, "capacity": resources},
     }
 
@@ -71,6 +79,7 @@ def pod(name: str, namespace: str, template: str, *, gated: bool = True) -> Body
             "resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": template}],
             "containers": [{"name": "main", "image": "none", "resources": {"claims": [{"name": "gpus"}]}}],
             "terminationGracePeriodSeconds": 0,
+            "tolerations": [{"key": OWN, "operator": "Exists"}],
         },
     }
 

@@ -356,7 +356,6 @@ def _onto(stored: ResourceSlice, wanted: ResourceSlice) -> ResourceSlice:
     """The wanted content under the identity of the stored object; foreign labels and owners survive."""
     mine = set(map(_owner_key, wanted.metadata.owner_references))
     others = tuple(o for o in stored.metadata.owner_references if _owner_key(o) not in mine)
-    metadata = msgspec.structs.replace(
-        stored.metadata, owner_references=(*wanted.metadata.owner_references, *others), managed_fields=()
-    )
+    owners = (*wanted.metadata.owner_references, *others)
+    metadata = msgspec.structs.replace(stored.metadata, owner_references=owners)
     return msgspec.structs.replace(wanted, metadata=metadata)

@@ -6,11 +6,17 @@ import signal
 import socket
 import time
 import uuid
+from contextlib import closing
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 
 from baro.cli.output import progress
+
+if TYPE_CHECKING:
+    from baro.controller.reconcile import Planner
+    from baro.kube.client import KubeClient
 
 
 @click.command("controller")
@@ -29,6 +35,14 @@ from baro.cli.output import progress
     metavar="SECONDS",
     help="How long an allocation that no pod uses is left alone.",
 )
+@click.option(
+    "--writers",
+    type=click.IntRange(1, 64),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="How many pods are written at a time.",
+)
 def command(  # noqa: PLR0913 - one parameter an option
     *,
     kubeconfig: str | None,
@@ -40,41 +54,58 @@ def command(  # noqa: PLR0913 - one parameter an option
     leader_elect: bool,
     leader_elect_namespace: str | None,
     orphan_grace: float,
+    writers: int,
 ) -> int:
     """Place pods that carry the scheduling gate baro.dev/placement.
 
     Chooses node and devices together, writes the claims' allocations, removes the gate; kube-scheduler
     binds. Every pod carries the reason in the annotation baro.dev/placement-reason and in its events.
     """
-    from baro.controller.placer import with_policy  # noqa: PLC0415 - NumPy only when it runs
+    from baro.controller.event_queue import EventQueue  # noqa: PLC0415 - NumPy only when it runs
+    from baro.controller.placer import with_policy  # noqa: PLC0415
     from baro.controller.planner import Settings  # noqa: PLC0415
     from baro.controller.reconcile import Planner  # noqa: PLC0415
-    from baro.controller.runner import Controller  # noqa: PLC0415
     from baro.kube.client import KubeClient  # noqa: PLC0415
-    from baro.kube.lease import Elector, LeaseSettings  # noqa: PLC0415
+    from baro.kube.events import EventRecorder  # noqa: PLC0415
 
     settings = Settings(namespace=namespace, orphan_grace_s=orphan_grace)
-    with KubeClient.connect(url=server, kubeconfig_path=kubeconfig, context=context) as api:
-        planner = Planner(api, with_policy(policy), settings=settings, log=progress)
+    with (
+        KubeClient.connect(url=server, kubeconfig_path=kubeconfig, context=context) as api,
+        closing(EventQueue(EventRecorder(api, component="baro"), log=progress)) as events,
+        closing(
+            Planner(api, with_policy(policy), settings=settings, log=progress, writers=writers, events=events)
+        ) as planner,
+    ):
         if once:
-            planner.settle()
-            waiting = planner.waiting()
-            for pod in waiting:
-                meta = pod.metadata
-                progress(f"{pod.ref} waits; kubectl describe pod -n {meta.namespace} {meta.name}")
-            return 1 if waiting else 0
-        elector = None
-        if leader_elect:
-            identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-            lease = LeaseSettings(identity=identity, namespace=leader_elect_namespace or api.namespace)
-            elector = Elector(api, lease, clock=time.monotonic)
-        controller = Controller(api, planner, log=progress, elector=elector)
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            controller.stop()
-
-        signal.signal(signal.SIGTERM, stop)
-        signal.signal(signal.SIGINT, stop)
-        progress(f"baro controller: watching {api.url}")
-        controller.run()
+            return _once(planner)
+        _run(api, planner, leader_elect, leader_elect_namespace or api.namespace)
     return 0
+
+
+def _once(planner: Planner) -> int:
+    planner.settle(pause=time.sleep)
+    waiting = planner.waiting()
+    for pod in waiting:
+        meta = pod.metadata
+        progress(f"{pod.ref} waits; kubectl describe pod -n {meta.namespace} {meta.name}")
+    return 1 if waiting else 0
+
+
+def _run(api: KubeClient, planner: Planner, leader_elect: bool, namespace: str) -> None:
+    """Until SIGTERM or Ctrl-C. ``namespace`` is that of the Lease."""
+    from baro.controller.runner import Controller  # noqa: PLC0415
+    from baro.kube.lease import Elector, LeaseSettings  # noqa: PLC0415
+
+    elector = None
+    if leader_elect:
+        lease = LeaseSettings(identity=f"{socket.gethostname()}_{uuid.uuid4()}", namespace=namespace)
+        elector = Elector(api, lease, clock=time.monotonic)
+    controller = Controller(api, planner, log=progress, elector=elector)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        controller.stop()
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    progress(f"baro controller: watching {api.url}")
+    controller.run()

@@ -49,25 +49,38 @@ class Withdraw(msgspec.Struct, frozen=True):
 
 
 class Ungate(msgspec.Struct, frozen=True):
-    """Verify once more that the claims are as planned, then remove the gate and say why. Of a pod that was
-    placed anew when it had no gate any more: only say why.
+    """Nominate the node, remove the gate and say why. Of a pod that was placed anew when it had no gate any
+    more: only say why.
+
+    ``verify`` are claims that are to be read once more first, and must still be as they were planned.
     """
 
     pod: Pod
-    claims: tuple[ResourceClaim, ...]
+    node: str | None
+    verify: tuple[ResourceClaim, ...]
     reason: str
+
+
+class Nominate(msgspec.Struct, frozen=True):
+    """Tell kube-scheduler which node a gated pod is for, so that it looks there first and keeps the room.
+    An empty ``node``: for none.
+    """
+
+    pod: Pod
+    node: str
 
 
 class Release(msgspec.Struct, frozen=True):
     """Take back an allocation of baro's. With ``drop_finalizer`` the claim becomes as it was before.
 
-    ``contested``: another claim holds the same device, and which one yields depends on the pods' gates.
+    ``while_gated``: another claim holds the same device, and this one yields because these pods still have
+    their gate. One that has lost it meanwhile has the better right.
     """
 
     claim: ResourceClaim
     why: str
     drop_finalizer: bool = False
-    contested: bool = False
+    while_gated: tuple[Pod, ...] = ()
 
 
 class DropFinalizer(msgspec.Struct, frozen=True):
@@ -86,9 +99,15 @@ class Explain(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Nothing to write yet: look again after that time, even without news."""
+    """Nothing to write yet: look again after that time, even without news.
+
+    ``for_scheduler``: kube-scheduler goes first, rather than that something is missing.
+    """
 
     seconds: float
+    for_scheduler: bool = False
 
 
-Action: TypeAlias = Allocate | Intend | Withdraw | Ungate | Release | DropFinalizer | Explain | Wait
+Action: TypeAlias = (
+    Allocate | Intend | Withdraw | Ungate | Nominate | Release | DropFinalizer | Explain | Wait
+)

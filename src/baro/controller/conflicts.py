@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 from baro.controller import pods
 from baro.controller.actions import Action, Explain, Release, Withdraw
+from baro.controller.indexes import Key
 from baro.controller.marks import intent, ours
-from baro.controller.view import Key, View, key_of
+from baro.controller.view import View, key_of
 from baro.inventory.usage import DeviceKey
 from baro.model.kinds.core import Pod
 from baro.model.kinds.resource import AllocationResult, ResourceClaim
@@ -24,12 +25,11 @@ class Conflicts:
     def __init__(self, view: View) -> None:
         self.contested: set[Key] = set()
         self._view = view
-        self._pods = {pod.metadata.uid: pod for pod in view.all(Pod).values()}
 
     def actions(self) -> Iterator[Action]:
         """What is to be taken back, and what can only be reported."""
         freed: set[Key] = set()
-        for device, _ in self._view.inventory.usage.doubly_held():
+        for device in sorted(self._view.contested):
             everyone = self._holders(device)
             self.contested.update(key_of(claim) for claim in everyone)
             holders = [claim for claim in everyone if key_of(claim) not in freed]
@@ -40,7 +40,11 @@ class Conflicts:
                 freed.add(key_of(claim))
                 others = ", ".join(sorted(c.ref for c in holders if c is not claim))
                 why = f"device {device} is also held by {others}"
-                yield Release(claim, why, contested=True) if claim.status.allocation else Withdraw(claim, why)
+                if claim.status.allocation is None:
+                    yield Withdraw(claim, why)
+                    continue
+                gated = tuple(pod for pod in self._consumers(claim) if pods.gated(pod))
+                yield Release(claim, why, while_gated=gated)
             if not losers:
                 yield from self._cannot_yield(device, holders)
 
@@ -67,32 +71,30 @@ class Conflicts:
         """
 
         def rank(claim: ResourceClaim) -> tuple[int, str, str]:
-            ungated = any(
-                (pod := self._pods.get(c.uid)) is not None and not pods.gated(pod)
-                for c in claim.status.reserved_for
-            )
+            ungated = any(not pods.gated(pod) for pod in self._consumers(claim))
             return (0 if ungated else 1, _stamp(claim.status.allocation), claim.metadata.uid)
 
         may = sorted((claim for claim in holders if ours(claim) and not self._in_use(claim)), key=rank)
         return may if len(may) < len(holders) else may[1:]
 
     def _in_use(self, claim: ResourceClaim) -> bool:
+        if any(consumer.resource != "pods" for consumer in claim.status.reserved_for):
+            return True  # a pod group: not ours to judge
+        return any(pod.spec.node_name and not pods.done(pod) for pod in self._consumers(claim))
+
+    def _consumers(self, claim: ResourceClaim) -> Iterator[Pod]:
+        """The pods that the claim is reserved for, as far as they are known."""
         for consumer in claim.status.reserved_for:
-            if consumer.resource != "pods":
-                return True  # a pod group: not ours to judge
-            pod = self._pods.get(consumer.uid)
-            if pod is not None and pod.spec.node_name and not pods.done(pod):
-                return True
-        return False
+            pod = self._view.find(Pod, claim.metadata.namespace, consumer.name)
+            if pod is not None and pod.metadata.uid == consumer.uid:
+                yield pod
 
     def _cannot_yield(self, device: DeviceKey, holders: list[ResourceClaim]) -> Iterator[Action]:
         for claim in holders:
             others = ", ".join(sorted(c.ref for c in holders if c is not claim))
             text = f"device {device} of {claim.ref} is also held by {others}"
-            for consumer in claim.status.reserved_for:
-                pod = self._pods.get(consumer.uid)
-                if pod is not None:
-                    yield Explain(pod, "DeviceHeldTwice", text)
+            for pod in self._consumers(claim):
+                yield Explain(pod, "DeviceHeldTwice", text)
 
 
 def _stamp(allocation: AllocationResult | None) -> str:

@@ -10,8 +10,9 @@ from datetime import datetime
 
 from baro.controller import pods
 from baro.controller.actions import Action, DropFinalizer, Release, Wait
+from baro.controller.indexes import Key
 from baro.controller.marks import allocated_at, intent, marked, ours
-from baro.controller.view import Key, View
+from baro.controller.view import View
 from baro.model.kinds.core import Pod
 from baro.model.kinds.resource import ResourceClaim
 
@@ -21,8 +22,8 @@ def leftovers(
 ) -> Iterator[Action]:
     """What is to be cleaned up. ``busy`` are claims that this round writes; ``namespace`` empty is all."""
     wanted: set[Key] | None = None
-    for key, claim in view.all(ResourceClaim).items():
-        if claim.status.reserved_for or key in busy or key in view.pending:
+    for key, claim in view.indexes.unused.items():
+        if key in busy or key in view.pending:
             continue
         if namespace not in ("", claim.metadata.namespace):
             continue

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import msgspec
 
+from baro.controller.rooms import Openings
 from baro.inventory import Inventory
 from baro.model.kinds.core import Pod
 from baro.model.kinds.resource import AllocationResult, ResourceClaim
@@ -32,21 +33,20 @@ class Placer(Protocol):
     """Chooses node and devices for unallocated claims of one pod, given what is free now."""
 
     def __call__(
-        self, inventory: Inventory, claims: Sequence[ResourceClaim], nodes: Sequence[str], pod: Pod
+        self, inventory: Inventory, claims: Sequence[ResourceClaim], openings: Openings, pod: Pod
     ) -> Choice:
-        """All claims on one of the nodes, or none. ``BaroError`` for claims that cannot be judged."""
+        """All claims on one of these nodes, or none. ``BaroError`` for claims that cannot be judged."""
         ...
 
 
 def with_policy(policy: str) -> Placer:
     """``baro.placement`` with policy ``topology`` or ``first-fit``."""
 
-    def choose(
-        inventory: Inventory, claims: Sequence[ResourceClaim], nodes: Sequence[str], pod: Pod
-    ) -> Choice:
+    def choose(inventory: Inventory, claims: Sequence[ResourceClaim], openings: Openings, pod: Pod) -> Choice:
         wished = pod.metadata.annotations.get(TOPOLOGY_ANNOTATION)
         asked = [_wishing(claim, wished) if wished else claim for claim in claims]
-        found = place(inventory, asked, nodes=nodes, policy=policy, pod=pod)
+        nodes, without = openings.nodes, openings.without
+        found = place(inventory, asked, nodes=nodes, without=without, policy=policy, pod=pod)
         if found.fits:
             return Choice(found.node, found.allocations, found.reasons[0] if found.reasons else "")
         lines = list(found.reasons)

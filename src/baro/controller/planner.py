@@ -19,8 +19,9 @@ claims that hold one device the later one yields (see ``conflicts``).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from datetime import datetime
+from typing import TypeAlias
 
 import msgspec
 
@@ -31,12 +32,14 @@ from baro.controller.actions import (
     ClaimWrite,
     Explain,
     Intend,
+    Nominate,
     Release,
     Ungate,
     Wait,
     Withdraw,
 )
 from baro.controller.conflicts import Conflicts
+from baro.controller.indexes import Key
 from baro.controller.leftovers import leftovers
 from baro.controller.marks import (
     allocated,
@@ -49,8 +52,7 @@ from baro.controller.marks import (
     reserved_for,
 )
 from baro.controller.placer import Choice, Placer
-from baro.controller.rooms import Rooms
-from baro.controller.view import Key, View, key_of
+from baro.controller.view import View, key_of
 from baro.inventory.taints import tolerated
 from baro.inventory.usage import DeviceKey
 from baro.kube.events import rfc3339
@@ -82,78 +84,71 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Pods placed in one round, so that writes start before a long queue is through."""
 
 
+Quiet: TypeAlias = Callable[[tuple[ResourceClaim, ...]], float]
+"""For how many seconds kube-scheduler has allocated nothing that claims could get; infinite: it cannot."""
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """What the caller remembers and the API does not tell. Forgetting it costs time, never a wrong write."""
+
+    skip: frozenset[str] = frozenset()
+    """Uids of pods that are not to be placed now: backing off, or nothing changed since they did not fit."""
+    barred: frozenset[str] = frozenset()
+    """Uids of pods whose gate the server has just refused to take off."""
+    quiet_s: Quiet = lambda claims: math.inf
+    """What ``Rivals`` says of claims."""
+    written: Mapping[str, str] = {}
+    """Uid → resourceVersion of claims that this process has just allocated. One that still is at that version
+    need not be read again before ungating."""
+
+
 def plan(
-    view: View,
-    now: datetime,
-    placer: Placer,
-    settings: Settings,
-    skip: frozenset[str] = frozenset(),
-    quiet_s: float = math.inf,
-) -> tuple[Action, ...]:
-    """The next writes. ``skip`` are uids of pods that are not to be placed now (backing off, or nothing
-    changed since they did not fit), ``quiet_s`` is what ``Rivals`` says. Reads the view, leaves it as it was.
+    view: View, now: datetime, placer: Placer, settings: Settings, memory: Memory
+) -> Generator[Action, None, None]:
+    """The next writes, each as soon as it is decided. The view must not change before the iterator is used up
+    or closed, and is then as it was before.
     """
-    return _Round(view, now, placer, settings, skip, quiet_s).run()
+    return _Round(view, now, placer, settings, memory).run()
 
 
 class _Round:
     """One call of ``plan``: the view plus what this round has already decided."""
 
-    def __init__(
-        self,
-        view: View,
-        now: datetime,
-        placer: Placer,
-        settings: Settings,
-        skip: frozenset[str],
-        quiet_s: float,
-    ) -> None:
+    def __init__(self, view: View, now: datetime, placer: Placer, settings: Settings, memory: Memory) -> None:
         self.view = view
         self.now = now
         self.placer = placer
         self.settings = settings
-        self.skip = skip
-        self.quiet_s = quiet_s
-        self.rooms = Rooms(view)
+        self.memory = memory
         self.tried: dict[Key, ResourceClaim] = {}
         """Claims that the inventory counts otherwise than the view, while this round thinks."""
+        self.seated: list[Pod] = []
+        """Pods that the rooms count where this round sends them."""
 
-    def run(self) -> tuple[Action, ...]:
+    def run(self) -> Generator[Action, None, None]:
         conflicts = Conflicts(self.view)
-        actions: list[Action] = list(conflicts.actions())
-        busy = set(conflicts.contested)
+        busy: set[Key] = set()
+        for action in conflicts.actions():
+            yield action
+        busy |= conflicts.contested
         placed = 0
         try:
-            for pod in self._waiting():
+            for pod in self.view.indexes.turns:
+                if self.settings.namespace not in ("", pod.metadata.namespace):
+                    continue
                 for action in self._pod(pod, busy):
-                    actions.append(action)
                     busy |= _touches(action)
                     placed += isinstance(action, Allocate | Intend)
+                    yield action
                 if placed >= self.settings.batch:
                     break
+            grace_s, namespace = self.settings.orphan_grace_s, self.settings.namespace
+            yield from leftovers(self.view, self.now, busy, grace_s=grace_s, namespace=namespace)
         finally:
             for key, claim in self.tried.items():
                 self.view.inventory.hold_claim(counted(self.view.all(ResourceClaim).get(key, claim)))
-        grace_s, namespace = self.settings.orphan_grace_s, self.settings.namespace
-        actions += leftovers(self.view, self.now, busy, grace_s=grace_s, namespace=namespace)
-        return tuple(actions)
-
-    # --- whose turn it is ----------------------------------------------------------------------------------
-
-    def _waiting(self) -> list[Pod]:
-        """Pods that baro may have something to do for: higher priority first, then older."""
-        found = [pod for pod in self.view.all(Pod).values() if self._ours_to_place(pod)]
-        found.sort(key=lambda p: (-(p.spec.priority or 0), p.metadata.creation_timestamp or "", *key_of(p)))
-        return found
-
-    def _ours_to_place(self, pod: Pod) -> bool:
-        if self.settings.namespace not in ("", pod.metadata.namespace):
-            return False
-        if pods.done(pod) or pod.metadata.deletion_timestamp:
-            return False
-        if pod.spec.node_name and pod.status.phase not in ("", "Pending"):
-            return False
-        return pods.gated(pod) or REASON_ANNOTATION in pod.metadata.annotations
+            for pod in self.seated:
+                self.view.seat(pod)
 
     # --- one pod -------------------------------------------------------------------------------------------
 
@@ -174,21 +169,35 @@ class _Round:
             return
         if not pods.gated(pod) and all(claim.status.allocation for claim in claims):
             if pod.metadata.annotations.get(REASON_ANNOTATION) != _said(claims):
-                yield Ungate(pod, claims, _said(claims))  # placed anew since: say so
+                yield Ungate(pod, None, claims, _said(claims))  # placed anew since: say so
             return  # the rest is kube-scheduler's
         if all(claim.status.allocation and reserved_for(claim, pod) for claim in claims):
+            if pod.metadata.uid in self.memory.barred:
+                return
             early = self._unsettled(claims)
-            yield Ungate(pod, claims, _said(claims)) if early <= 0 else Wait(early)
+            yield self._ungate(pod, claims) if early <= 0 else Wait(early, for_scheduler=True)
         elif any(intent(claim) for claim in claims):
             yield from self._intended(pod, claims)
-        elif pod.metadata.uid not in self.skip:
+        elif pod.metadata.uid not in self.memory.skip:
             yield from self._place(pod, claims)
+
+    def _ungate(self, pod: Pod, claims: tuple[ResourceClaim, ...]) -> Ungate:
+        """The claims are read once more, unless the watch has just shown them as this process wrote them."""
+        node = next((node for claim in claims if (node := _node_of(claim))), None)
+        verify = tuple(
+            c for c in claims if self.memory.written.get(c.metadata.uid) != c.metadata.resource_version
+        )
+        if not math.isinf(self.memory.quiet_s(claims)):
+            verify = claims
+        return Ungate(pod, node, verify, _said(claims))
 
     def _unsettled(self, claims: tuple[ResourceClaim, ...]) -> float:
         """Seconds in which kube-scheduler may still show that it had decided on these devices before."""
         moments = [allocated_at(claim) for claim in claims if ours(claim)]
         ages = [(self.now - moment).total_seconds() for moment in moments if moment is not None]
-        return 0.0 if math.isinf(self.quiet_s) or not ages else self.settings.settle_s - min(ages)
+        return (
+            0.0 if not ages or math.isinf(self.memory.quiet_s(claims)) else self.settings.settle_s - min(ages)
+        )
 
     def _claims(self, pod: Pod) -> tuple[tuple[ResourceClaim, ...], str]:
         """The claims of a pod, or why it must wait for them."""
@@ -216,8 +225,9 @@ class _Round:
                 pod, "NoPlacement", f"{full[0].ref} has {MAX_CONSUMERS} consumers, the most there may be"
             )
             return
-        if self.quiet_s < self.settings.quiet_s and self._age(pod) < self.settings.deference_s:
-            yield Wait(self.settings.quiet_s - self.quiet_s)
+        quiet_s = self.memory.quiet_s(claims)
+        if quiet_s < self.settings.quiet_s and self._age(pod) < self.settings.deference_s:
+            yield Wait(self.settings.quiet_s - quiet_s, for_scheduler=True)
             return
         choice, excluded = self._choose(pod, claims)
         if choice.node is not None:
@@ -234,6 +244,8 @@ class _Round:
                 for claim in own:
                     yield Release(claim, "the pod's other claims do not fit beside it")
                 return
+        if pods.gated(pod) and pod.status.nominated_node_name:
+            yield Nominate(pod, "")  # left by a planner that was stopped just before the gate was off
         text = _no_fit(choice, excluded)
         if pod.spec.node_name:
             text = (
@@ -242,17 +254,19 @@ class _Round:
             )
         yield Explain(pod, "NoPlacement", text)
 
-    def _choose(self, pod: Pod, claims: tuple[ResourceClaim, ...]) -> tuple[Choice, dict[str, int]]:
+    def _choose(self, pod: Pod, claims: tuple[ResourceClaim, ...]) -> tuple[Choice, Mapping[str, int]]:
         """Node and devices for the unallocated claims, beside those that are allocated already."""
         fixed = [claim.status.allocation for claim in claims if claim.status.allocation]
-        nodes, excluded = self.rooms.candidates(pod, fixed)
+        openings = self.view.openings(pod, fixed)
+        excluded = openings.left_out
         wanted = [claim for claim in claims if claim.status.allocation is None]
-        if not nodes:
+        if not openings.count:
             return Choice(None, (), ""), excluded
         if not wanted:
-            return Choice(nodes[0], (), f"on node {nodes[0]}: shares what is allocated there"), excluded
+            node = self.view.names(openings)[0]
+            return Choice(node, (), f"on node {node}: shares what is allocated there"), excluded
         try:
-            return self.placer(self.view.inventory, wanted, nodes, pod), excluded
+            return self.placer(self.view.inventory, wanted, openings, pod), excluded
         except BaroError as error:  # a selector that does not compile, a class that is not there
             return Choice(None, (), str(error)), excluded
         except Exception as error:
@@ -263,11 +277,11 @@ class _Round:
     def _intended(self, pod: Pod, claims: tuple[ResourceClaim, ...]) -> Iterator[Action]:
         """An announcement that a watch has confirmed, and nobody contests: write it. Else take it back."""
         meant = [(claim, intent(claim)) for claim in claims if claim.status.allocation is None]
-        why = "the pod's placement is being backed off" if pod.metadata.uid in self.skip else None
+        why = "the pod's placement is being backed off" if pod.metadata.uid in self.memory.skip else None
         for _, allocation in meant:
             why = why or ("it is incomplete" if allocation is None else self._unfit(allocation))
         fixed = [a for claim in claims if (a := claim.status.allocation or intent(claim))]
-        nodes, _ = self.rooms.candidates(pod, fixed)
+        nodes = self.view.names(self.view.openings(pod, fixed))
         if why or not nodes:
             for claim, allocation in meant:
                 if allocation is not None:
@@ -275,7 +289,7 @@ class _Round:
             return
         writes = [ClaimWrite(claim, allocation) for claim, allocation in meant]
         writes += [ClaimWrite(c, None) for c in claims if c.status.allocation and not reserved_for(c, pod)]
-        self.rooms.take(pod, nodes[0])
+        self._seat(pod, nodes[0])
         yield Allocate(pod, nodes[0], tuple(writes), _said(claim for claim, _ in meant))
 
     def _allocate(self, pod: Pod, claims: tuple[ResourceClaim, ...], choice: Choice) -> Action:
@@ -291,7 +305,7 @@ class _Round:
                 writes.append(ClaimWrite(claim, None))
         self._count(after)
         node = choice.node or ""
-        self.rooms.take(pod, node)
+        self._seat(pod, node)
         # Without a gate kube-scheduler binds as soon as the status is written: nothing could be verified.
         # A claim that baro wrote before may mean that the gate is gone already, and only not heard of.
         first = pods.gated(pod) and not any(marked(write.claim) for write in writes if write.allocation)
@@ -303,6 +317,11 @@ class _Round:
         for claim in claims:
             self.tried[key_of(claim)] = claim
             self.view.inventory.hold_claim(claim)
+
+    def _seat(self, pod: Pod, node: str) -> None:
+        """Let the rooms count the pod on that node, until the round ends."""
+        self.seated.append(pod)
+        self.view.rooms.count(pod.metadata.uid, node, self.view.requests(pod))
 
     # --- is an allocation still good -----------------------------------------------------------------------
 
@@ -321,7 +340,7 @@ class _Round:
         why = self._unfit(allocation)
         if why is not None:
             return why
-        if not self.rooms.candidates(pod, [allocation])[0]:
+        if not self.view.openings(pod, [allocation]).count:
             return "its node no longer has room for the pod, or no longer takes it"
         return None
 
@@ -347,6 +366,10 @@ class _Round:
 def reservation(pod: Pod) -> ResourceClaimConsumerReference:
     """The entry of ``reservedFor`` for a live pod. A wrong uid would cost the claim its allocation."""
     return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+
+
+def _node_of(claim: ResourceClaim) -> str | None:
+    return pods.pinned(claim.status.allocation.node_selector) if claim.status.allocation else None
 
 
 def _touches(action: Action) -> set[Key]:

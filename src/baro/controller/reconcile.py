@@ -7,7 +7,8 @@ needless tries and never a wrong write.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -18,19 +19,23 @@ from baro.controller.actions import (
     DropFinalizer,
     Explain,
     Intend,
+    Nominate,
     Release,
     Ungate,
     Wait,
     Withdraw,
 )
-from baro.controller.effects import Effects, Outcome
+from baro.controller.effects import Done, Effects, Outcome, Recorder
 from baro.controller.placer import Placer
-from baro.controller.planner import Settings, plan
+from baro.controller.planner import Memory, Quiet, Settings, plan
 from baro.controller.pods import gated
 from baro.controller.rivals import Rivals
 from baro.controller.view import View
+from baro.controller.writers import Writers
 from baro.kube.api import KubeApi
+from baro.kube.events import EventRecorder
 from baro.model.kinds.core import Pod
+from baro.model.kinds.resource import ResourceClaim
 
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 60.0
@@ -39,6 +44,9 @@ LEFTOVER_S = 5.0
 own two writes; only after this long it is taken for something that an interruption left."""
 ROUNDS = 1000
 """Bound of ``settle``: more rounds mean that two writers undo each other's work."""
+FRESH_S = 5.0
+"""An allocation that this process wrote, and that the watch has shown, is not read again before ungating when
+it is no older than this."""
 
 
 class _Tries(msgspec.Struct):
@@ -46,11 +54,18 @@ class _Tries(msgspec.Struct):
 
     allocations: int = 0
     not_before: datetime | None = None
+    refusals: int = 0
+    """How often the server refused to take the gate off."""
+    gated_until: datetime | None = None
     no_fit_at: int | None = None
 
 
 class Planner:
-    """One planner over one server. ``log`` gets a line for everything that was written."""
+    """One planner over one server. ``log`` gets a line for everything that was written.
+
+    ``writers`` is how many pods are written at a time. ``events`` is where events go; by default each is
+    written by whoever has it to say. ``close`` ends what was started.
+    """
 
     def __init__(
         self,
@@ -60,58 +75,117 @@ class Planner:
         settings: Settings | None = None,
         utc: Callable[[], datetime] = lambda: datetime.now(UTC),
         log: Callable[[str], None] = lambda line: None,
+        writers: int = 1,
+        events: Recorder | None = None,
     ) -> None:
         self.view = View()
         self.stopping = False
-        """Set by another thread: the round under way ends after the present action."""
+        """Set by another thread: the round under way ends after the actions that have begun."""
         self._api = api
         self._placer = placer
         self._settings = settings or Settings()
         self._utc = utc
         self._log = log
-        self._effects = Effects(api, self.view, utc=utc)
+        recorder = events or EventRecorder(api, component="baro", utc=utc)
+        self._effects = Effects(api, recorder, utc=utc, log=log)
+        self._writers = Writers(self._effects, writers)
         self._tries: dict[str, _Tries] = {}
+        self._written: dict[str, tuple[str, datetime]] = {}
         self._leftovers: dict[str, datetime] = {}
         self._rivals = Rivals()
         self._look_at: datetime | None = None
+        self._deferred_s: float | None = None
 
-    def settle(self) -> None:
-        """For ``--once`` and tests: fresh lists, plan, apply, until there is nothing more to write."""
+    def close(self) -> None:
+        """Waits for the writes that are under way. The planner cannot be used afterwards."""
+        self._writers.close()
+
+    def settle(self, pause: Callable[[float], None] | None = None) -> None:
+        """For ``--once`` and tests: fresh lists, plan, apply, until there is nothing more to write.
+
+        With ``pause``, which sleeps for so many seconds, kube-scheduler goes first as it does beside a
+        daemon; without it nobody waits for anybody.
+        """
         for _ in range(ROUNDS):
             self.view.load(self._api)
-            if not self.round(patient=False):
+            if self._round(patient=False, defer=pause is not None):
+                continue
+            if pause is None or self._deferred_s is None:
                 return
+            pause(self._deferred_s)
 
     def round(self, *, patient: bool = True) -> bool:
         """One plan on the view as it stands, and its effects. True when anything but an event was written.
 
         ``patient``: leftovers are given a moment to go by themselves, and kube-scheduler goes first.
-        ``ForbiddenError`` and ``UnreachableError`` pass through; what was written before them stands.
+        ``ForbiddenError`` and ``UnreachableError`` pass through; what was written before them stands, and is
+        remembered.
         """
-        now = self._utc()
-        quiet_s = self._rivals.quiet_s(self.view, now) if patient else math.inf
-        planned = plan(self.view, now, self._placer, self._settings, self._skip(now), quiet_s)
-        waits = [action.seconds for action in planned if isinstance(action, Wait)]
-        self._look_at = now + timedelta(seconds=min(waits)) if waits else None
-        actions: tuple[Action, ...] = tuple(action for action in planned if not isinstance(action, Wait))
-        if patient:
-            actions = self._ripe(actions, now)
-        generation = self.view.generation
-        for action in actions:
-            if self.stopping:
-                break
-            outcome = self._effects.apply(action)
-            self._remember(action, outcome, now, generation)
-            if not isinstance(action, Explain):
-                self._log(_line(action, outcome))
-        return any(not isinstance(action, Explain) for action in actions)
+        return self._round(patient=patient, defer=patient)
 
-    def _ripe(self, actions: Sequence[Action], now: datetime) -> tuple[Action, ...]:
-        """Without the leftovers that were first seen a moment ago."""
-        leftovers = {a.claim.metadata.uid for a in actions if isinstance(a, DropFinalizer)}
-        self._leftovers = {uid: self._leftovers.get(uid, now) for uid in leftovers}
-        old = {uid for uid, seen in self._leftovers.items() if (now - seen).total_seconds() >= LEFTOVER_S}
-        return tuple(a for a in actions if not isinstance(a, DropFinalizer) or a.claim.metadata.uid in old)
+    def _round(self, *, patient: bool, defer: bool) -> bool:
+        now = self._utc()
+        quiet_s: Quiet = lambda claims: math.inf  # noqa: E731
+        if defer:
+            self._rivals.look(self.view, now)
+            quiet_s = self._rivals.quiet_s
+        written = self._fresh(now)
+        memory = Memory(self._skip(now), self._barred(now), quiet_s, written)
+        planned = plan(self.view, now, self._placer, self._settings, memory)
+        generation = self.view.generation
+        wrote, error = False, None
+        with closing(planned):
+            for done in self._writers.carry_out(self._due(planned, now, patient), lambda: self.stopping):
+                if done.outcome is Outcome.NOT_BEGUN:
+                    continue
+                wrote |= not isinstance(done.action, Explain)
+                self._absorb(done)
+                if done.error is not None:
+                    error = error or done.error
+                    continue
+                self._remember(done.action, done.outcome, now, generation)
+                if not isinstance(done.action, Explain):
+                    self._log(_line(done.action, done.outcome))
+        if error is not None:
+            raise error
+        return wrote
+
+    def _absorb(self, done: Done) -> None:
+        """What the server answered, into the view."""
+        for obj in done.seen:
+            self.view.ahead(obj)
+        for obj in done.gone:
+            self.view.deleted(obj)
+        if isinstance(done.action, Allocate) and done.outcome is Outcome.DONE:
+            now = self._utc()
+            for obj in done.seen:
+                if isinstance(obj, ResourceClaim) and obj.status.allocation is not None:
+                    self._written[obj.metadata.uid] = (obj.metadata.resource_version, now)
+
+    def _fresh(self, now: datetime) -> dict[str, str]:
+        """Versions of the claims that this process allocated a moment ago."""
+        oldest = now - timedelta(seconds=FRESH_S)
+        self._written = {uid: entry for uid, entry in self._written.items() if entry[1] >= oldest}
+        return {uid: version for uid, (version, _) in self._written.items()}
+
+    def _due(self, planned: Iterator[Action], now: datetime, patient: bool) -> Iterator[Action]:
+        """What is to be carried out now; notes when to look again at the rest."""
+        waits: list[Wait] = []
+        leftovers: dict[str, datetime] = {}
+        for action in planned:
+            if isinstance(action, Wait):
+                waits.append(action)
+            elif patient and isinstance(action, DropFinalizer):
+                uid = action.claim.metadata.uid
+                seen = leftovers[uid] = self._leftovers.get(uid, now)
+                if (now - seen).total_seconds() >= LEFTOVER_S:
+                    yield action
+            else:
+                yield action
+        self._leftovers = leftovers
+        self._look_at = now + timedelta(seconds=min(w.seconds for w in waits)) if waits else None
+        deferred = [wait.seconds for wait in waits if wait.for_scheduler]
+        self._deferred_s = min(deferred) if deferred else None
 
     def waiting(self) -> tuple[Pod, ...]:
         """Pods that still carry baro's gate, as the view has them."""
@@ -123,7 +197,8 @@ class Planner:
     def next_try_s(self) -> float | None:
         """Seconds until something is due without news, such as the end of a back-off. ``None``: never."""
         now = self._utc()
-        waits = [(t.not_before - now).total_seconds() for t in self._tries.values() if t.not_before]
+        moments = [moment for t in self._tries.values() for moment in (t.not_before, t.gated_until) if moment]
+        waits = [(moment - now).total_seconds() for moment in moments]
         waits += [(self._look_at - now).total_seconds()] if self._look_at else []
         waits += [LEFTOVER_S - (now - seen).total_seconds() for seen in self._leftovers.values()]
         return max(0.0, min(waits)) if waits else None
@@ -146,20 +221,35 @@ class Planner:
             if tries.no_fit_at == self.view.generation or tries.not_before
         )
 
+    def _barred(self, now: datetime) -> frozenset[str]:
+        for tries in self._tries.values():
+            if tries.gated_until and tries.gated_until <= now:
+                tries.gated_until = None
+        return frozenset(uid for uid, tries in self._tries.items() if tries.gated_until)
+
     def _remember(self, action: Action, outcome: Outcome, now: datetime, generation: int) -> None:
         if isinstance(action, Explain) and action.reason == "NoPlacement":
             self._tries.setdefault(action.pod.metadata.uid, _Tries()).no_fit_at = generation
-        elif isinstance(action, Allocate) and outcome is not Outcome.OVERTAKEN:
+        elif isinstance(action, Allocate) and outcome in (Outcome.DONE, Outcome.REFUSED):
             tries = self._tries.setdefault(action.pod.metadata.uid, _Tries())
             tries.allocations += 1
             # The first placement costs nothing. Placed again and again, somebody takes it away each time.
             if tries.allocations > 1 or outcome is Outcome.REFUSED:
-                delay = min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(tries.allocations - 1, 16))
-                tries.not_before = now + timedelta(seconds=delay)
+                tries.not_before = now + _delay(tries.allocations)
+        elif isinstance(action, Ungate) and outcome is Outcome.REFUSED:
+            tries = self._tries.setdefault(action.pod.metadata.uid, _Tries())
+            tries.refusals += 1
+            tries.gated_until = now + _delay(tries.refusals)
+
+
+def _delay(times: int) -> timedelta:
+    return timedelta(seconds=min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(times - 1, 16)))
 
 
 def _line(action: Action, outcome: Outcome) -> str:
     match action:
+        case Nominate(pod=pod, node=node):
+            subject, text = pod.ref, node or "no node"
         case Allocate(pod=pod, reason=text) | Intend(pod=pod, reason=text) | Ungate(pod=pod, reason=text):
             subject = pod.ref
         case Release(claim=claim, why=text) | Withdraw(claim=claim, why=text):

@@ -24,7 +24,6 @@ import msgspec
 from baro.controller import pods, standins_status
 from baro.controller.feed import Feed
 from baro.controller.placer import Placer
-from baro.controller.rooms import Rooms
 from baro.controller.view import View
 from baro.kube.api import KubeApi, guard
 from baro.kube.errors import ApiError, ConflictError, NotFoundError
@@ -245,10 +244,13 @@ class SimulatedCluster:
                 return self._unschedulable(pod, text)
             claims.append(claim)
         fixed = [claim.status.allocation for claim in claims if claim.status.allocation]
-        nodes, left_out = Rooms(self._view).candidates(pod, fixed)
+        openings = self._view.openings(pod, fixed)
+        nodes, left_out = self._view.names(openings), openings.left_out
         wanted = [claim for claim in claims if claim.status.allocation is None]
         try:
-            choice = self._first_fit(self._view.inventory, wanted, nodes, pod) if wanted and nodes else None
+            choice = (
+                self._first_fit(self._view.inventory, wanted, openings, pod) if wanted and nodes else None
+            )
         except BaroError as error:
             return self._unschedulable(pod, str(error))
         node = choice.node if choice else (nodes[0] if nodes else None)

@@ -11,18 +11,25 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from baro.controller import marks, pods
+from baro.controller.indexes import Indexes, Key
+from baro.controller.rooms import Openings, Rooms
 from baro.inventory.inventory import Inventory
 from baro.inventory.snapshot import Snapshot
+from baro.inventory.usage import DeviceKey
 from baro.kube.api import KubeApi
 from baro.kube.errors import NotFoundError
 from baro.model.kinds.baro import NodeTopology
 from baro.model.kinds.base import KubeObject
 from baro.model.kinds.core import Node, Pod
-from baro.model.kinds.resource import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from baro.model.kinds.resource import (
+    AllocationResult,
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceSlice,
+)
 
 T = TypeVar("T", bound=KubeObject)
-Key = tuple[str, str]
-"""Namespace (empty for cluster scope) and name."""
 
 KINDS: tuple[type[KubeObject], ...] = (
     Node,
@@ -38,7 +45,7 @@ OPTIONAL: tuple[type[KubeObject], ...] = (DeviceTaintRule, NodeTopology)
 
 
 def key_of(obj: KubeObject) -> Key:
-    """The object's place in a ``View``."""
+    """The object's place in a ``View``: namespace (empty for cluster scope) and name."""
     return obj.metadata.namespace, obj.metadata.name
 
 
@@ -51,6 +58,12 @@ class View:
         self.pending: dict[Key, str] = {}
         self.generation = 0
         """Counts changes to anything that can make a pod fit which did not fit before."""
+        self.catalogue = 0
+        """Counts changes to what devices and classes there are."""
+        self.rooms = Rooms()
+        self.indexes = Indexes()
+        self.contested: set[DeviceKey] = set()
+        """Devices that more than one claim holds."""
         self._requests: dict[str, dict[str, int]] = {}
         self._owned: dict[str, dict[Key, ResourceClaim]] = {}
 
@@ -74,6 +87,16 @@ class View:
         if found is None:
             found = self._requests[pod.metadata.uid] = pods.requests(pod)
         return found
+
+    def openings(self, pod: Pod, fixed: Iterable[AllocationResult] = ()) -> Openings:
+        """See ``Rooms.openings``."""
+        return self.rooms.openings(pod, self.requests(pod), fixed)
+
+    def names(self, openings: Openings) -> tuple[str, ...]:
+        """The names of the nodes, sorted. Costs a look at every node; ``Openings`` itself does not."""
+        if openings.nodes is not None:
+            return openings.nodes
+        return tuple(sorted(name for _, name in self.all(Node) if name not in openings.without))
 
     # --- changes -------------------------------------------------------------------------------------------
 
@@ -125,6 +148,11 @@ class View:
         if held is not None and held.metadata.uid == obj.metadata.uid:
             self._forget(type(obj), key_of(obj))
 
+    def seat(self, pod: Pod) -> None:
+        """Count the pod where it runs, or where its allocations send it."""
+        node = None if pods.done(pod) else pod.spec.node_name or self._will_go(pod)
+        self.rooms.count(pod.metadata.uid, node, self.requests(pod) if node else {})
+
     def _put(self, obj: KubeObject) -> None:
         key, inventory = key_of(obj), self.inventory
         old = self._objects[type(obj)].get(key)
@@ -133,30 +161,69 @@ class View:
             case Node():
                 if not (isinstance(old, Node) and _same_node(old, obj)):  # heartbeats change nothing here
                     inventory.set_node(obj)
+                    self.rooms.set_node(obj)
                     self.generation += 1
             case ResourceSlice():
                 inventory.set_slice(obj)
-                self.generation += 1
+                self._restocked()
             case DeviceClass():
                 inventory.set_class(obj)
-                self.generation += 1
+                self._restocked()
             case NodeTopology():
                 inventory.set_topology(obj)
                 self.generation += 1
             case DeviceTaintRule():
                 self._taint_rules()
             case ResourceClaim():
-                inventory.hold_claim(marks.counted(obj))
-                if isinstance(old, ResourceClaim):
-                    self._disown(old)
-                    if _holds(old) and not _holds(obj):
-                        self.generation += 1
-                for owner in obj.metadata.owner_references:
-                    if owner.controller:
-                        self._owned.setdefault(owner.uid, {})[key] = obj
+                self._put_claim(key, old if isinstance(old, ResourceClaim) else None, obj)
             case Pod():
-                if isinstance(old, Pod) and pods.done(obj) and not pods.done(old):
-                    self.generation += 1
+                self._put_pod(key, old if isinstance(old, Pod) else None, obj)
+
+    def _put_claim(self, key: Key, old: ResourceClaim | None, claim: ResourceClaim) -> None:
+        self.inventory.hold_claim(marks.counted(claim))
+        self.indexes.put_claim(key, claim)
+        if old is not None:
+            self._disown(old)
+            if _holds(old) and not _holds(claim):
+                self.generation += 1
+        for owner in claim.metadata.owner_references:
+            if owner.controller:
+                self._owned.setdefault(owner.uid, {})[key] = claim
+        self._after_claim(old, claim)
+
+    def _after_claim(self, *versions: ResourceClaim | None) -> None:
+        """What follows from a claim's change: whose devices are held twice, and where its pods will go."""
+        usage = self.inventory.usage
+        for claim in versions:
+            if claim is None:
+                continue
+            allocation = marks.counted(claim).status.allocation
+            for result in allocation.devices.results if allocation else ():
+                device = DeviceKey(result.driver, result.pool, result.device)
+                whole = {share.claim for share in usage.holders.get(device, ()) if share.share_id is None}
+                if len(whole) > 1:
+                    self.contested.add(device)
+                else:
+                    self.contested.discard(device)
+            for consumer in claim.status.reserved_for:
+                pod = self.find(Pod, claim.metadata.namespace, consumer.name)
+                if pod is not None and pod.metadata.uid == consumer.uid:
+                    self.seat(pod)
+
+    def _put_pod(self, key: Key, old: Pod | None, pod: Pod) -> None:
+        self.indexes.put_pod(key, pod)
+        if old is not None and old.metadata.uid != pod.metadata.uid:
+            self._leave(old)
+        elif old is not None and old.spec != pod.spec:
+            self._requests.pop(pod.metadata.uid, None)
+        if old is not None and pods.done(pod) and not pods.done(old):
+            self.generation += 1
+        self.seat(pod)
+
+    def _leave(self, pod: Pod) -> None:
+        """The pod is gone and takes up no room any more."""
+        self._requests.pop(pod.metadata.uid, None)
+        self.rooms.count(pod.metadata.uid, None, {})
 
     def _forget(self, kind: type[KubeObject], key: Key) -> None:
         old = self._objects[kind].pop(key)
@@ -164,20 +231,40 @@ class View:
         match old:
             case Node():
                 self.inventory.remove_node(key[1])
+                self.rooms.remove_node(key[1])
             case ResourceSlice():
                 self.inventory.remove_slice(key[1])
+                self._restocked()
             case DeviceClass():
                 self.inventory.remove_class(key[1])
+                self._restocked()
             case NodeTopology():
                 self.inventory.remove_topology(key[1])
             case DeviceTaintRule():
                 self._taint_rules()
             case ResourceClaim():
                 self.inventory.release_claim(old)
+                self.indexes.drop_claim(key)
                 self.pending.pop(key, None)
                 self._disown(old)
+                self._after_claim(old)
             case Pod():
-                self._requests.pop(old.metadata.uid, None)
+                self.indexes.drop_pod(key)
+                self._leave(old)
+
+    def _will_go(self, pod: Pod) -> str | None:
+        """The node that the allocations of an unbound pod name."""
+        for ref in pods.claim_refs(pod, self.owned(pod)):
+            claim = self.find(ResourceClaim, pod.metadata.namespace, ref.name or "")
+            if claim is not None and claim.status.allocation is not None:
+                node = pods.pinned(claim.status.allocation.node_selector)
+                if node is not None and marks.reserved_for(claim, pod):
+                    return node
+        return None
+
+    def _restocked(self) -> None:
+        self.generation += 1
+        self.catalogue += 1
 
     def _disown(self, claim: ResourceClaim) -> None:
         for owner in claim.metadata.owner_references:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -169,6 +170,34 @@ class KubeClient:
                 raise self._refusal(response, "watch", r, namespace, "")
         return HttpWatch(self, response, kind, r)
 
+    def read_until(
+        self, path: str, *, params: Mapping[str, str], verb: str, resource: Route, until: float
+    ) -> bytes:
+        """The body of one GET, given up at ``until`` (by ``time.monotonic``) however slowly bytes trickle in.
+
+        For readers with a deadline of their own. ``UnreachableError`` when the time is over.
+        """
+        pieces: list[bytes] = []
+        left = until - time.monotonic()
+        with self._mapped(verb, resource):
+            if left <= 0:
+                raise TimeoutError("no time left")
+            request = self._http.build_request(
+                "GET", path, params=params, headers={"Accept": "application/json"}, timeout=left
+            )
+            response = self._http.send(request, stream=True)
+            try:
+                for piece in response.iter_bytes():
+                    pieces.append(piece)
+                    if time.monotonic() > until:
+                        raise TimeoutError("the answer comes too slowly")
+            finally:
+                response.close()
+        body = b"".join(pieces)
+        if response.status_code >= 400:
+            raise self._refused(body, response, verb, resource)
+        return body
+
     # --- writing -------------------------------------------------------------------------------------------
 
     def create(
@@ -263,7 +292,7 @@ class KubeClient:
         obj: T = self._decode(kind, body)
         return obj
 
-    def _decode(self, kind: Any, body: bytes) -> Any:
+    def _decode(self, kind: Any, body: bytes | msgspec.Raw) -> Any:
         try:
             return msgspec.json.decode(body, type=kind)
         except msgspec.DecodeError as error:  # ValidationError too
@@ -275,10 +304,22 @@ class KubeClient:
     def _refusal(
         self, response: httpx2.Response, verb: str, r: Route, namespace: str, name: str
     ) -> BaroError:
+        return self._refused(response.content, response, verb, r, namespace, name)
+
+    def _refused(
+        self,
+        body: bytes,
+        response: httpx2.Response,
+        verb: str,
+        r: Route,
+        namespace: str = "",
+        name: str = "",
+    ) -> BaroError:
         try:
-            status = msgspec.json.decode(response.content, type=_Status)
+            status = msgspec.json.decode(body, type=_Status)
         except msgspec.DecodeError:  # a proxy's page rather than a Status
-            status = _Status(message=response.text[:200].strip() or response.reason_phrase)
+            shown = body[:200].decode("utf-8", "replace").strip()
+            status = _Status(message=shown or response.reason_phrase)
         thing = f"{r.plural} {namespace}/{name}" if namespace and name else f"{r.plural} {namespace or name}"
         seconds = response.headers.get("Retry-After", "")
         return from_status(
@@ -320,7 +361,7 @@ class HttpWatch(Generic[T]):
         self._closed = False
 
     def __iter__(self) -> Iterator[WatchEvent[T]]:
-        lines = self._response.iter_lines()
+        lines = _lines(self._response.iter_bytes())
         try:
             while True:
                 try:
@@ -338,10 +379,10 @@ class HttpWatch(Generic[T]):
             with contextlib.suppress(httpx2.HTTPError, OSError, RuntimeError):
                 self._response.close()
 
-    def _event(self, line: str) -> WatchEvent[T]:
-        parsed: _Line = self._client._decode(_Line, line.encode())
+    def _event(self, line: bytes) -> WatchEvent[T]:
+        parsed: _Line = self._client._decode(_Line, line)
         if parsed.type is EventType.ERROR:
-            status: _Status = self._client._decode(_Status, bytes(parsed.object))
+            status: _Status = self._client._decode(_Status, parsed.object)
             error = from_status(
                 code=status.code or 500,
                 reason=status.reason or "",
@@ -351,9 +392,9 @@ class HttpWatch(Generic[T]):
             )
             return WatchEvent(EventType.ERROR, error=error)
         if parsed.type is EventType.BOOKMARK:
-            mark: _Versioned = self._client._decode(_Versioned, bytes(parsed.object))
+            mark: _Versioned = self._client._decode(_Versioned, parsed.object)
             return WatchEvent(EventType.BOOKMARK, mark.metadata.resource_version)
-        obj: T = self._client._decode(self._kind, bytes(parsed.object))
+        obj: T = self._client._decode(self._kind, parsed.object)
         return WatchEvent(parsed.type, obj.metadata.resource_version, obj)
 
     def close(self) -> None:
@@ -364,3 +405,13 @@ class HttpWatch(Generic[T]):
         if raw is not None:
             with contextlib.suppress(OSError):
                 raw.shutdown(socket.SHUT_RDWR)
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines of a byte stream. Events come by the thousand: as text they would be decoded and encoded again."""
+    rest = b""
+    for chunk in chunks:
+        *whole, rest = (rest + chunk if rest else chunk).split(b"\n")
+        yield from whole
+    if rest:
+        yield rest

@@ -28,7 +28,9 @@ def rfc3339(moment: datetime) -> str:
 class EventRecorder:
     """Writes core/v1 events. ``component`` is what ``kubectl describe`` prints in the column From."""
 
-    def __init__(self, api: KubeApi, *, component: str, utc: Callable[[], datetime]) -> None:
+    def __init__(
+        self, api: KubeApi, *, component: str, utc: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
         self._api = api
         self._component = component
         self._utc = utc

@@ -1,0 +1,152 @@
+"""``baro explain`` against kube-scheduler itself: more than fifty pending pods, one for each cause and shape.
+
+Every message that kube-scheduler wrote must follow from what ``explain`` found, reason by reason and node by
+node; and every pod that it did not even queue must be one of which ``explain`` says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+
+import pytest
+
+from baro.diagnosis.explain import Explanation, Options, Subject, Verdict, World, explain, named
+from baro.diagnosis.explain.scheduler import parse
+from baro.kube.client import KubeClient
+from baro.kube.reading import read_cluster
+from baro.model.findings import table
+from baro.model.kinds.core import Node, Pod
+from tests.support import real_pending as pending
+from tests.support.real_access import Cluster, eventually
+
+Crowd = tuple[KubeClient, str]
+"""A client and the namespace of the pods."""
+WAIT_S = 60.0
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.fixture(scope="module")
+def crowd(cluster: Cluster) -> Iterator[Crowd]:
+    """Nodes, devices, holders that run, and then the pods that stay pending."""
+    if not cluster.owns_nodes:
+        pytest.skip("adds nodes: set BARO_TEST_NODES=1 if the cluster of BARO_TEST_KUBECONFIG has kwok")
+    fixed = [*pending.nodes(), *pending.slices(), *pending.classes(), *pending.rules()]
+    with cluster.namespace() as namespace, KubeClient.connect(kubeconfig_path=str(cluster.kubeconfig)) as api:
+        cluster.apply(_list(fixed))
+        for name in pending.NODES:
+            eventually(lambda name=name: _ready(api, name), f"node {name} ready", timeout_s=WAIT_S)  # type: ignore[misc]
+        holders = list(pending.holders())
+        cluster.apply(_list(_bodies(holders)), namespace=namespace)
+        for scene in holders:
+            name = scene.pod["metadata"]["name"]
+            eventually(lambda name=name: _bound(api, namespace, name), f"{name} bound", timeout_s=WAIT_S)  # type: ignore[misc]
+        cluster.kubectl("cordon", pending.CORDONED)
+        cluster.kubectl("taint", "node", pending.TAINTED, "maintenance=now:NoSchedule")
+        waiting = pending.scenes()
+        cluster.apply(_list(_bodies(waiting)), namespace=namespace)
+        for scene in waiting:
+            name = scene.pod["metadata"]["name"]
+            if scene.said:
+                eventually(lambda name=name: _said(api, namespace, name), f"word on {name}", timeout_s=WAIT_S)  # type: ignore[misc]
+        yield api, namespace
+    cluster.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", stdin=json.dumps(_list(fixed)))
+
+
+def _list(bodies: Iterable[pending.Body]) -> pending.Body:
+    """All of them in one call of kubectl."""
+    return {"apiVersion": "v1", "kind": "List", "items": list(bodies)}
+
+
+def _bodies(scenes: Iterable[pending.Scene]) -> Iterator[pending.Body]:
+    for scene in scenes:
+        yield from (*scene.before, scene.pod)
+
+
+def _ready(api: KubeClient, name: str) -> bool:
+    node = api.get(Node, "", name)
+    ready = any(item.type == "Ready" and item.status == "True" for item in node.status.conditions)
+    return ready and not node.spec.taints
+
+
+def _bound(api: KubeClient, namespace: str, name: str) -> bool:
+    return bool(api.get(Pod, namespace, name).spec.node_name)
+
+
+def _said(api: KubeClient, namespace: str, name: str) -> str | None:
+    for condition in api.get(Pod, namespace, name).status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
+            return condition.message
+    return None
+
+
+def _explained(crowd: Crowd) -> dict[str, Explanation]:
+    api, namespace = crowd
+    world = World(read_cluster(api, namespace=namespace), Options())
+    names = [scene.pod["metadata"]["name"] for scene in pending.scenes()]
+    return {name: explain(world, Subject("pod", (namespace, name))) for name in names}
+
+
+def test_the_verdict_for_more_than_fifty_pending_pods_is_kube_schedulers(
+    crowd: Crowd,
+) -> None:
+    """Whoever still sees an older state is asked again: the scheduler retries on every change."""
+    differing: dict[str, str] = {}
+
+    def settled() -> bool:
+        differing.clear()
+        said = _explained(crowd)
+        for scene in pending.scenes():
+            name = scene.pod["metadata"]["name"]
+            differing.update(_difference(name, said[name], scene.said))
+        return not differing
+
+    try:
+        eventually(settled, "agreement with kube-scheduler", timeout_s=WAIT_S)
+    except Exception:
+        assert differing == {}
+    said = _explained(crowd)
+    assert len(said) >= 50
+    assert sum(item.scheduler is not None for item in said.values()) >= 47
+
+
+def _difference(name: str, said: Explanation, expects_word: bool) -> dict[str, str]:
+    if said.verdict not in (Verdict.PENDING, Verdict.ERROR):
+        return {name: f"verdict {said.verdict}: {said.headline}"}
+    word = said.scheduler
+    if word is None:
+        return {name: "kube-scheduler said nothing"} if expects_word else {}
+    if not expects_word:
+        return {name: f"unexpected: {word.said}"}
+    if not word.agrees:
+        return {name: f"said {word.said!r}, expected {word.expected!r}"}
+    if word.expected and dict(parse(word.said).reasons) != dict(parse(word.expected).reasons):
+        return {name: f"other counts: said {word.said!r}, expected {word.expected!r}"}
+    return {}
+
+
+def test_every_pending_pod_has_a_cause_with_a_known_code(crowd: Crowd) -> None:
+    for name, said in _explained(crowd).items():
+        assert said.causes, name
+        assert {cause.code for cause in said.causes} <= table().keys(), name
+        assert said.headline, name
+
+
+def test_holders_are_explained_as_placed(crowd: Crowd) -> None:
+    api, namespace = crowd
+    world = World(read_cluster(api, namespace=namespace), Options())
+    for scene in pending.holders():
+        name = scene.pod["metadata"]["name"]
+        said = explain(world, named(world, f"pod/{namespace}/{name}"))
+        assert said.verdict is Verdict.PLACED, (name, said.headline)
+        assert said.node in pending.NODES
+
+
+def test_a_release_that_is_told_really_lets_the_pod_run(crowd: Crowd, cluster: Cluster) -> None:
+    """The last test of the module: it changes the cluster."""
+    api, namespace = crowd
+    said = _explained(crowd)["all-in-use"]
+    release = next(miss for miss in said.misses if miss.changes[0].kind.value == "release")
+    holder = release.changes[0].claim.rpartition("/")[2]
+    cluster.kubectl("-n", namespace, "delete", "pod", holder, "--wait=false")
+    eventually(lambda: _bound(api, namespace, "all-in-use"), "pod bound after the release", timeout_s=WAIT_S)
