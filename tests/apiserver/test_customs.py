@@ -368,3 +368,21 @@ def test_any_schema_gets_an_answer(schema: Any) -> None:
     assert api.post(CRDS, crd).code in (201, 422)
     if api.get(CRD).code == 200:
         assert api.post(WIDGETS, widget(x=1)).code in (201, 422)
+
+
+def test_what_a_definition_asks_for_in_vain_is_said_in_a_warning() -> None:
+    api = Api()
+    size = {"type": "object", "properties": {"size": {"type": "integer"}}}
+    scale = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
+    body = definition(
+        {**size, "x-kubernetes-validations": [{"rule": "self.size < 5"}]},
+        subresources={"status": {}, "scale": scale},
+    )
+    assert api.post(f"{CRDS}?dryRun=All", definition()).warnings == []
+    made = api.post(CRDS, body)
+    assert made.code == 201
+    assert made.warnings == [
+        '299 - "version v1: the scale subresource is not served"',
+        '299 - "version v1: x-kubernetes-validations are not enforced"',
+    ]
+    assert api.patch(CRD, {"metadata": {"labels": {"a": "b"}}}).warnings == made.warnings

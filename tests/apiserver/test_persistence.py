@@ -19,9 +19,13 @@ from hypothesis import strategies as st
 
 from baro.apiserver.persistence import FILE, FORMAT, SqliteStore
 from baro.apiserver.storage import CompactedError, Index, Key, KeyTakenError, MemoryStore, ResourceKey
+from baro.kube.client import KubeClient
+from baro.kube.watch import Apply, Change, InitApply, Trouble, Watcher
 from baro.model.errors import InputError
+from baro.model.kinds.core import Node
 from tests.support import apiserver as support
 from tests.support.apiserver import MAPS, NODES, Api, config_map, definition, widget
+from tests.support.real_process import free_ports
 
 MAP_KEY = ResourceKey("", "configmaps")
 
@@ -170,8 +174,9 @@ def _apply(store: MemoryStore, action: str, name: str, number: int) -> Any:
 class Served:
     """``baro apiserver`` as a process of its own."""
 
-    def __init__(self, folder: Path) -> None:
-        command = [sys.executable, "-m", "baro", "apiserver", "--port", "0", "--data-dir", str(folder)]
+    def __init__(self, folder: Path, port: int = 0) -> None:
+        program = [sys.executable, "-m", "baro", "apiserver"]
+        command = [*program, "--port", str(port), "--data-dir", str(folder)]
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
@@ -227,3 +232,65 @@ def test_nothing_acknowledged_is_lost_when_the_server_is_killed_while_writing(tm
     assert int(listing["metadata"]["resourceVersion"]) >= max(found.values())
     server.kill(signal.SIGTERM)
     assert server.process.returncode == 0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_official_client_is_told_410_after_a_restart_and_lists_again(tmp_path: Path) -> None:
+    client = pytest.importorskip("kubernetes.client")
+    watch = pytest.importorskip("kubernetes.watch")
+    server = Served(tmp_path)
+    httpx2.post(f"{server.url}{MAPS}", json=config_map("before"))
+    known = httpx2.get(f"{server.url}{MAPS}").json()["metadata"]["resourceVersion"]
+    httpx2.post(f"{server.url}{MAPS}", json=config_map("missed"))
+    server.kill(signal.SIGKILL)
+    server = Served(tmp_path)
+    with client.ApiClient(client.Configuration(host=server.url)) as api:
+        maps = client.CoreV1Api(api)
+        with pytest.raises(client.exceptions.ApiException) as caught:
+            for _ in watch.Watch().stream(
+                maps.list_namespaced_config_map, "default", resource_version=known, timeout_seconds=30
+            ):
+                pytest.fail("a change out of nowhere")
+        assert caught.value.status == 410
+        assert "too old resource version" in str(caught.value.reason)
+        listed = maps.list_namespaced_config_map("default")
+        assert [item.metadata.name for item in listed.items] == ["before", "missed"]
+        httpx2.post(f"{server.url}{MAPS}", json=config_map("after"))
+        stream = watch.Watch().stream(
+            maps.list_namespaced_config_map,
+            "default",
+            resource_version=listed.metadata.resource_version,
+            timeout_seconds=30,
+        )
+        assert next(stream)["object"].metadata.name == "after"
+        stream.close()
+    server.kill(signal.SIGTERM)
+
+
+def test_our_own_watcher_survives_a_kill_without_losing_anything(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    server = Served(tmp_path, port)
+    seen: dict[str, threading.Event] = {"before": threading.Event(), "after": threading.Event()}
+    lost = threading.Event()
+
+    def take(change: Change[Node]) -> None:
+        match change:
+            case InitApply(object=node) | Apply(object=node):
+                seen[node.metadata.name].set()
+            case Trouble():
+                lost.set()
+
+    with KubeClient.connect(url=server.url) as api:
+        watcher = Watcher(api, Node, take)
+        thread = threading.Thread(target=watcher.run, daemon=True)
+        thread.start()
+        httpx2.post(f"{server.url}{NODES}", json=support.node("before"))
+        assert seen["before"].wait(30)
+        server.kill(signal.SIGKILL)
+        assert lost.wait(30)
+        server = Served(tmp_path, port)
+        httpx2.post(f"{server.url}{NODES}", json=support.node("after"))
+        assert seen["after"].wait(60)
+        watcher.stop()
+        thread.join(30)
+    server.kill(signal.SIGTERM)

@@ -195,3 +195,8 @@ def test_no_path_whatsoever_breaks_the_server(path: str, query: str) -> None:
     for method in ("GET", "DELETE", "PATCH"):
         answer = handler.answer(Request.of(method, f"/{path}?{query}".replace("#", "")))
         assert isinstance(answer, Watch) or (isinstance(answer, Answer) and answer.status < 500)
+
+
+def test_a_path_that_is_not_served_is_404_with_details_that_kubectl_reads() -> None:
+    body = Api().patch("/api/v1/namespaces/default/pods/p/ephemeralcontainers", {}).body
+    assert (body["code"], body["reason"], body["details"]) == (404, "NotFound", {})

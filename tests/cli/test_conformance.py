@@ -183,6 +183,61 @@ def test_cel_answers_with_the_keys_of_the_oracle(run: Run, tmp_path: Path) -> No
     assert third["eval"]["error"] == "no such key: gone"
 
 
+def test_cel_names_each_record_that_cannot_be_used_and_answers_the_others(run: Run, tmp_path: Path) -> None:
+    good = {"name": "good", "expr": "device.driver == 'd'", "device": {"driver": "d"}}
+    lines = [
+        json.dumps({"name": "no-expr", "device": {}}),
+        json.dumps(good),
+        "{broken",
+        json.dumps({**good, "name": "no-device", "device": [1]}),
+        json.dumps({**good, "name": "no-quantity", "device": {"capacity": {"m": {"value": "1x"}}}}),
+        "[1, 2]",
+        json.dumps({**good, "name": "no-answer", "eval": "true"}),
+    ]
+    path = tmp_path / "records.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    code, out, err = run("cel", str(path))
+    assert code == 3
+    assert [json.loads(line)["name"] for line in out.splitlines()] == ["good"]
+    errors = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert [line.split(": ")[1] for line in errors] == [
+        f"{path}:1, no-expr", f"{path}:3", f"{path}:4, no-device, device", f"{path}:5, device", f"{path}:6",
+        f"{path}:7, no-answer, eval",
+    ]  # fmt: skip
+    assert err.splitlines()[-1] == "6 of 7 records could not be used"
+
+
+@pytest.mark.parametrize(
+    "text", ["{broken\n{also", "\x00\xff", "[1", "[[[[", '{"instances": 3}', "[" * 100_000]
+)
+def test_a_file_without_any_record_is_one_error(run: Run, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "records.jsonl"
+    path.write_text(text, encoding="utf-8")
+    code, out, err = run("cel", str(path))
+    assert (code, out) == (3, "")
+    assert err.startswith(f"error: {path}")
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.dictionaries(
+        st.sampled_from(["name", "category", "expr", "device", "compile", "admission", "eval", "v1_37"]),
+        JSON | st.sampled_from(["device.driver == 'd'", "true", "("]),
+    )
+)
+def test_no_record_of_cel_crashes_the_command(record: dict[str, Any]) -> None:
+    from baro.conformance import cel as room
+
+    try:
+        read = room.read(record)
+        ours = room.answer(read)
+    except InputError as error:
+        assert error.what
+        return
+    assert set(ours) <= {"name", "compile", "admission", "eval"}
+    room.agreement(ours, read, record)
+
+
 def test_cel_counts_agreement(run: Run, tmp_path: Path) -> None:
     record = {
         "name": "a",

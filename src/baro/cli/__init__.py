@@ -18,6 +18,9 @@ from baro.model.errors import BaroError
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("baro.cli.demo", "The whole system on this machine: API server, simulated nodes, planner."),
+    "explain": ("baro.cli.explain", "Why is this pod or claim pending, or why has it these devices?"),
+    "diagnose": ("baro.cli.diagnose", "Are we wasting GPUs? Five checks on a cluster or on files."),
+    "snapshot": ("baro.cli.snapshot", "What a diagnosis looks at, as files, optionally anonymised."),
     "place": ("baro.cli.place", "Where would these claims go? Reads files only."),
     "topo": ("baro.cli.topo", "One machine: matrix, islands, GB/s, picture."),
     "lint": ("baro.cli.lint", "Findings about manifests, with the mended text."),

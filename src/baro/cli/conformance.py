@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
+from baro.cli import report
 from baro.cli.output import progress, table
 from baro.model.errors import InputError, Where
 
@@ -95,23 +97,44 @@ def allocate(file: str, policy: str) -> int:
 
 
 def _run(file: str, ask: Callable[[dict[str, Any]], Asked]) -> int:
-    """Every record through ``ask``, answers to stdout as they come, agreement to stderr at the end."""
+    """Every record through ``ask``, answers to stdout as they come, agreement to stderr at the end.
+
+    A record that cannot be used is one error on stderr; the others are still answered.
+    """
     from baro.conformance import Tally  # noqa: PLC0415
 
-    tally = Tally()
-    for record in _records(file):
-        document, category, agreed = ask(record)
+    tally, bad = Tally(), 0
+
+    def refuse(error: InputError) -> None:
+        nonlocal bad
+        bad += 1
+        report(error)
+
+    for line, record in _records(file, refuse):
+        try:
+            document, category, agreed = ask(record)
+        except InputError as error:
+            where = msgspec.structs.replace(error.where, file=_shown(file), line=line)
+            refuse(InputError(error.what, where=where, next_step=error.next_step))
+            continue
         click.echo(json.dumps(document, ensure_ascii=False))
         tally.add(str(record.get("name", "")), category, agreed)
-    if not tally.records:
+    if not tally.records and not bad:
         raise InputError("there is no record in the file", where=Where(file=file), next_step="see --help")
     if tally.judged:
         _summarize(tally)
+    if bad:
+        progress(f"{bad} of {tally.records + bad} records could not be used")
+        return 3
     return 0 if tally.clean else 1
 
 
-def _records(file: str) -> Iterator[dict[str, Any]]:
-    from baro.conformance.reading import records  # noqa: PLC0415
+def _shown(file: str) -> str:
+    return "<stdin>" if file == "-" else file
+
+
+def _records(file: str, refuse: Callable[[InputError], None]) -> Iterator[tuple[int, dict[str, Any]]]:
+    from baro.conformance.reading import numbered_records  # noqa: PLC0415
 
     try:
         stream = click.open_file(file, "rb")  # - is stdin
@@ -119,7 +142,7 @@ def _records(file: str) -> Iterator[dict[str, Any]]:
         why = error.strerror or str(error)
         raise InputError(why, where=Where(file=file), next_step="give a file that can be read") from None
     with stream:
-        yield from records(stream, "<stdin>" if file == "-" else file)
+        yield from numbered_records(stream, _shown(file), refuse)
 
 
 def _summarize(tally: Tally) -> None:

@@ -1,60 +1,205 @@
-"""``baro lint``: findings about manifests, in one run, with the mended text."""
+"""``baro lint``: findings about manifests, in one run, and the files mended."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from baro.cli.output import emit, output_option, progress, style
 from baro.model.errors import Where
 from baro.model.findings import Finding, Severity, ranked, worst
 from baro.model.names import API_VERSION
 
+if TYPE_CHECKING:
+    from baro.cli.lint_server import Live
+    from baro.diagnosis.catalogue import Catalogue
+    from baro.diagnosis.lint import Judged, Target
+    from baro.model.load import Loaded
+
 COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+KUBE_VERSIONS = ("1.34", "1.35", "1.36", "1.37", "1.38")
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user asked for."""
+
+    files: tuple[str, ...]
+    evidence: tuple[str, ...] = ()
+    kube_version: str | None = None
+    gates: tuple[str, ...] = ()
+    silenced: frozenset[str] = frozenset()
+    fail_on: Severity = Severity.ERROR
+    server: bool = False
+    kubeconfig: str | None = None
+    context: str | None = None
+    url: str | None = None
+    namespace: str = "default"
+
+
+def lint_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of the command; it gets them as they are."""
+    options = [
+        click.argument("files", nargs=-1, required=True),
+        click.option(
+            "--kube-version", type=click.Choice(KUBE_VERSIONS), help="The Kubernetes version to judge for."
+        ),
+        click.option(
+            "--feature-gates",
+            "gates",
+            metavar="NAME=true|false,...",
+            multiple=True,
+            help="Feature gates that the cluster has on or off against the defaults.",
+        ),
+        click.option(
+            "--from",
+            "evidence",
+            metavar="PATH",
+            multiple=True,
+            help="Objects of the cluster to judge by (ResourceSlices, classes): a dump or a folder.",
+        ),
+        click.option(
+            "--server", is_flag=True, help="Ask a live API server too, by dry run, and judge by its slices."
+        ),
+        click.option(
+            "--kubeconfig", metavar="FILE", help="For --server. Default: $KUBECONFIG, ~/.kube/config."
+        ),
+        click.option("--context", metavar="NAME", help="For --server: context of the kubeconfig."),
+        click.option("--url", metavar="URL", help="For --server: a server that asks for no credentials."),
+        click.option(
+            "-n", "--namespace", default="default", show_default=True, help="For objects that name none."
+        ),
+        click.option("--fix", is_flag=True, help="Mend the files in place; stdin goes to stdout."),
+        click.option("--diff", is_flag=True, help="Show what --fix would change, and write nothing."),
+        click.option("--mended", is_flag=True, help="Print the mended text of all files and no findings."),
+        click.option(
+            "--ignore", "ignored", metavar="CODE", multiple=True, help="Leave a code out (repeatable)."
+        ),
+        click.option(
+            "--fail-on",
+            type=click.Choice([severity.value for severity in Severity]),
+            default=Severity.ERROR.value,
+            show_default=True,
+            help="Exit with 1 when a finding is at least this bad.",
+        ),
+        output_option("table", "wide", "json", "yaml", "sarif", "github"),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 @click.command("lint")
-@click.argument("files", nargs=-1, required=True)
-@click.option("--kube-version", default="1.37", show_default=True, help="Kubernetes version to judge for.")
-@click.option("--mended", is_flag=True, help="Print the mended manifests as YAML instead of the findings.")
-@click.option(
-    "--fail-on",
-    type=click.Choice([severity.value for severity in Severity]),
-    default=Severity.ERROR.value,
-    show_default=True,
-    help="Exit with 1 when a finding is at least this bad.",
-)
-@output_option("table", "json", "yaml")
-def command(files: tuple[str, ...], kube_version: str, mended: bool, fail_on: str, output: str) -> int:
-    """Look at claims, templates and classes in FILES (or - for stdin) and say everything that is wrong.
+@lint_options
+def command(
+    fix: bool, diff: bool, mended: bool, ignored: tuple[str, ...], fail_on: str, output: str, **others: Any
+) -> int:
+    """Look at manifests in FILES (or - for stdin) and say everything that is wrong with what they say of DRA.
 
-    Attributes and capacities are judged against the ResourceSlices in FILES when there are any, else
-    against what NVIDIA's driver publishes.
+    Claims, templates, classes, slices, taint rules, pods and what makes pods are judged; other kinds are left
+    alone. What devices publish comes from --from, from ResourceSlices in FILES, or from what is known of the
+    drivers. A comment `# baro: ignore CODE` on a line or above it silences a code there.
     """
-    import yaml  # noqa: PLC0415 - a lazy module imports on use
+    if fix + diff + mended > 1:
+        raise click.UsageError("give one of --fix, --diff and --mended")
+    settings = Settings(silenced=_codes(ignored), fail_on=Severity(fail_on), **others)
+    work = Work(settings)
+    if fix or diff or mended:
+        from baro.cli import lint_files  # noqa: PLC0415 - a lazy module imports on use
 
-    from baro.diagnosis import catalogue, lint  # noqa: PLC0415
-    from baro.model.load import load_paths  # noqa: PLC0415
+        return lint_files.mend(work, write=fix, show_diff=diff)
+    judged = work.judge(work.documents)
+    _print(work, judged, output)
+    return exit_code([finding for one in judged for finding in one.findings], settings.fail_on)
 
-    documents = load_paths(files)
-    yardstick = catalogue.of_documents(documents)
-    results = [lint.lint(document, yardstick, kube_version=kube_version) for document in documents]
-    findings = ranked(item for result in results for item in result.findings)
-    if mended:
-        bodies = [
-            result.mended if result.mended is not None else document.body
-            for document, result in zip(documents, results, strict=True)
-        ]
-        click.echo(yaml.safe_dump_all(bodies, sort_keys=False, allow_unicode=True, width=200), nl=False)
-    elif output == "table":
-        print_findings(findings)
-        progress(summary(findings, len(documents), yardstick.title))
-    else:
-        emit(report(findings), output)
+
+def exit_code(findings: Sequence[Finding], fail_on: Severity) -> int:
     found = worst(findings)
-    return int(found is not None and found.rank <= Severity(fail_on).rank)
+    return int(found is not None and found.rank <= fail_on.rank)
+
+
+def _codes(ignored: Sequence[str]) -> frozenset[str]:
+    from baro.model.findings import table  # noqa: PLC0415 - the table is read when somebody names a code
+
+    codes = frozenset(part.strip() for text in ignored for part in text.split(",") if part.strip())
+    for code in sorted(codes - table().keys()):
+        raise click.BadParameter(f"{code!r} is no code; docs/findings.md lists them.", param_hint="--ignore")
+    return codes
+
+
+class Work:
+    """The documents and yardsticks of one call."""
+
+    def __init__(self, settings: Settings) -> None:
+        from baro.diagnosis import catalogue  # noqa: PLC0415 - a lazy module imports on use
+        from baro.model.load import load_paths  # noqa: PLC0415
+
+        self.settings = settings
+        self.target = _target(settings)
+        self.documents: tuple[Loaded, ...] = load_paths(settings.files)
+        self.evidence: tuple[Loaded, ...] = load_paths(settings.evidence) if settings.evidence else ()
+        self.live: Live | None = None
+        if settings.server:
+            from baro.cli.lint_server import Live  # noqa: PLC0415
+
+            self.live = Live(settings)
+            self.evidence += self.live.evidence
+        self.catalogue: Catalogue = catalogue.of_documents((*self.documents, *self.evidence))
+
+    def judge(self, documents: Sequence[Loaded], others: Sequence[Any] = ()) -> tuple[Judged, ...]:
+        from baro.diagnosis.lint import lint_all  # noqa: PLC0415 - a lazy module imports on use
+
+        return lint_all(
+            documents,
+            self.catalogue,
+            evidence=(*others, *(one for one in self.evidence if one.kind != "ResourceSlice")),
+            target=self.target,
+            silenced=self.settings.silenced,
+            whole=self.settings.server,
+        )
+
+
+def _target(settings: Settings) -> Target:
+    from baro.diagnosis.lint import Target  # noqa: PLC0415 - a lazy module imports on use
+    from baro.model.validation.rules import GATES, default_gates  # noqa: PLC0415
+
+    if not settings.gates:
+        return Target(kube_version=settings.kube_version)
+    on = set(default_gates(settings.kube_version or "1.37"))
+    for item in filter(None, (part.strip() for text in settings.gates for part in text.split(","))):
+        gate, _, value = item.partition("=")
+        if value.lower() not in ("true", "false"):
+            raise click.BadParameter(f"{item!r} is not NAME=true|false.", param_hint="--feature-gates")
+        if gate not in GATES:
+            progress(f"{gate} is ignored: baro lint knows nothing that depends on it")
+        on = on | {gate} if value.lower() == "true" else on - {gate}
+    return Target(kube_version=settings.kube_version, gates=frozenset(on))
+
+
+# --- printing --------------------------------------------------------------------------------------------
+
+
+def _print(work: Work, judged: Sequence[Judged], output: str) -> None:
+    findings = ranked(finding for one in judged for finding in one.findings)
+    answers = work.live.answers(judged) if work.live is not None else []
+    if output == "sarif":
+        from importlib.metadata import version  # noqa: PLC0415
+
+        from baro.diagnosis.lint.sarif import sarif  # noqa: PLC0415
+
+        emit(sarif(judged, version("baro")), "json")
+    elif output == "github":
+        for item in findings:
+            click.echo(github(item))
+    elif output in ("json", "yaml"):
+        emit(report(findings, judged, answers), output)
+    else:
+        print_findings(findings)
+        if output == "wide" or answers:
+            print_answers(judged, answers)
+        progress(summary(findings, len(judged), work.catalogue.title))
 
 
 def print_findings(findings: Sequence[Finding], indent: str = "") -> None:
@@ -67,9 +212,22 @@ def print_findings(findings: Sequence[Finding], indent: str = "") -> None:
         if item.replacement is not None and last[item.replacement] > index:
             continue  # the same mended text follows below the last finding that it answers
         if item.replacement is not None:
-            click.echo(f"{indent}  mended: {item.replacement}")
+            text = item.replacement.replace("\n", f"\n{indent}    ")
+            click.echo(
+                f"{indent}  mended: {text}" if "\n" not in text else f"{indent}  mended:\n{indent}    {text}"
+            )
         else:
             click.echo(f"{indent}  remedy: {item.remedy}")
+
+
+def print_answers(judged: Sequence[Judged], answers: Sequence[dict[str, Any]]) -> None:
+    """What the API server says to each document: offline and, if one was asked, live."""
+    for index, one in enumerate(judged):
+        said = {None: "no rules for this kind", "": "accepted"}.get(one.server, one.server)
+        click.echo(f"{one.document.where}")
+        click.echo(f"  offline: {said}")
+        if answers:
+            click.echo(f"  server:  {answers[index]['shown']}")
 
 
 def _place(where: Where) -> str:
@@ -90,8 +248,26 @@ def summary(findings: Sequence[Finding], documents: int, yardstick: str) -> str:
     return f"{documents} document{plural}, judged against {yardstick}: {counts or 'no findings'}"
 
 
-def report(findings: Sequence[Finding]) -> dict[str, Any]:
-    """The findings as a document: ``{apiVersion, kind: LintReport, findings: […]}``."""
+def github(item: Finding) -> str:
+    """A finding as an annotation of GitHub Actions."""
+
+    def data(text: str) -> str:
+        return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+    def prop(text: object) -> str:
+        return data(str(text)).replace(":", "%3A").replace(",", "%2C")
+
+    level = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}[item.severity]
+    named = {"file": item.where.file, "line": item.where.line, "col": item.where.column, "title": item.code}
+    props = ",".join(f"{key}={prop(value)}" for key, value in named.items() if value is not None)
+    return f"::{level} {props}::{data(f'{item.message}. {item.remedy}')}"
+
+
+def report(
+    findings: Sequence[Finding], judged: Sequence[Judged] = (), answers: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """The findings as a document: ``{apiVersion, kind: LintReport, findings: […], documents: […]}``."""
+    server = {note.finding: note for one in judged for note in one.notes}
     items = [
         {
             "code": item.code,
@@ -104,7 +280,20 @@ def report(findings: Sequence[Finding]) -> dict[str, Any]:
             "path": item.where.path,
             "remedy": item.remedy,
             "replacement": item.replacement,
+            "server": server[item].server or None if item in server else None,
+            "fixable": bool(server[item].edits) if item in server else False,
         }
         for item in findings
     ]
-    return {"apiVersion": API_VERSION, "kind": "LintReport", "findings": items}
+    documents = [
+        {
+            "file": one.document.where.file,
+            "line": one.document.where.line,
+            "object": one.document.where.object,
+            "accepted": None if one.server is None else not one.server,
+            "message": one.server or None,
+            **({"server": answers[index]} if answers else {}),
+        }
+        for index, one in enumerate(judged)
+    ]
+    return {"apiVersion": API_VERSION, "kind": "LintReport", "findings": items, "documents": documents}

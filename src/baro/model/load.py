@@ -27,12 +27,22 @@ from baro.model.kinds.base import KubeObject
 from baro.model.positions import Position, Step, locate, split_path
 from baro.model.textio import Limits, Text
 
-__all__ = ["Limits", "Loaded", "decode_objects", "load_bytes", "load_json_list", "load_paths"]
+__all__ = ["Limits", "Loaded", "Source", "decode_objects", "load_bytes", "load_json_list", "load_paths"]
 
 Kind = TypeVar("Kind", bound=KubeObject)
 
 STDIN = "stdin"
 """How errors name standard input."""
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where an object stands: ``steps`` into the YAML document with that index, or the byte ``offset`` of a
+    JSON value."""
+
+    text: Text
+    document: int = 0
+    steps: tuple[Step, ...] = ()
+    offset: int | None = None
 
 
 class Loaded:
@@ -84,6 +94,16 @@ class Loaded:
             return None
         found = locate(self._origin.root(), split_path(path))
         return found.line, found.column
+
+    @property
+    def source(self) -> Source | None:
+        """The text that the object came from, and its place in it; None if it did not come from a text."""
+        origin = self._origin
+        if isinstance(origin, _YamlOrigin):
+            return Source(origin.places.text, document=origin.index, steps=origin.steps)
+        if isinstance(origin, _JsonOrigin):
+            return Source(origin.text, offset=origin.piece.offset)
+        return None
 
     def line_of(self, path: str) -> int | None:
         """The line of a field; see ``position_of``."""
@@ -179,13 +199,12 @@ class _YamlPlaces:
 
     def __init__(self, text: Text) -> None:
         self.text = text
-        self.roots: dict[int, Position] = {}
+        self.roots: tuple[Position | None, ...] | None = None
 
     def root(self, index: int) -> Position:
-        if index not in self.roots:
-            found = yamlio.positions(self.text.data, file=self.text.file, index=index)
-            self.roots[index] = found or Position(1, 1)
-        return self.roots[index]
+        if self.roots is None:
+            self.roots = yamlio.positions(self.text.data, file=self.text.file)
+        return self.roots[index] or Position(1, 1)
 
 
 class _YamlOrigin(msgspec.Struct, frozen=True):

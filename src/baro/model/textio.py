@@ -9,7 +9,9 @@ from __future__ import annotations
 import codecs
 import os
 import re
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -185,3 +187,41 @@ def _too_large(file: str, limit: int, limits: Limits, *, json: bool) -> TooLarge
 
 def _raise(error: OSError) -> None:
     raise error
+
+
+def replace_file(path: Path, old: Text, new: str) -> None:
+    """Writes ``new`` in place of ``old``, which was read from ``path``: at once or not at all.
+
+    Encoding, byte order mark, permissions and a symbolic link stay. Raises ``InputError`` when the file is no
+    longer what was read, or cannot be written.
+    """
+    target = path.resolve()
+    try:
+        raw = target.read_bytes()
+        if check(raw, old.file, Limits()).data != old.data:
+            step = "run it again: somebody else has written the file"
+            raise InputError("changed since it was read", where=Where(file=old.file), next_step=step)
+        data = _encoded(new, raw)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            shutil.copymode(target, name)
+            Path(name).replace(target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def _encoded(text: str, like: bytes) -> bytes:
+    """The text in the encoding of the file that it replaces."""
+    if like.startswith(codecs.BOM_UTF16_LE):
+        return codecs.BOM_UTF16_LE + text.encode("utf-16-le")
+    if like.startswith(codecs.BOM_UTF16_BE):
+        return codecs.BOM_UTF16_BE + text.encode("utf-16-be")
+    mark = codecs.BOM_UTF8 if like.startswith(codecs.BOM_UTF8) else b""
+    return mark + text.encode()

@@ -306,35 +306,43 @@ def _template_hint(data: bytes) -> str | None:
 # --- positions -------------------------------------------------------------------------------------------
 
 
-def positions(data: bytes, *, file: str, index: int) -> Position | None:
-    """Lines and columns of the document with that index; the text was read without error before."""
-    number, stack = -1, list[tuple[Position, list[Any]]]()
-    anchors: dict[str, Position] = {}
-    root: Position | None = None
-    for event in _events(data, file):
-        kind = type(event)
-        if kind is yaml.DocumentStartEvent:
-            number += 1
-        if number < index or kind is yaml.DocumentStartEvent:
-            continue
-        if kind is yaml.DocumentEndEvent:
-            break
-        if kind is MappingEndEvent or kind is SequenceEndEvent:
-            stack.pop()
-            continue
+def positions(data: bytes, *, file: str) -> tuple[Position | None, ...]:
+    """Lines and columns of all documents of a text that was read without error, by index."""
+    return tuple(_Tree().read(data, file))
+
+
+class _Tree:
+    """The positions of one document after another."""
+
+    def __init__(self) -> None:
+        self.stack: list[tuple[Position, list[Any]]] = []
+        self.anchors: dict[str, Position] = {}
+        self.root: Position | None = None
+
+    def read(self, data: bytes, file: str) -> Iterator[Position | None]:
+        for event in _events(data, file):
+            kind = type(event)
+            if kind is yaml.DocumentEndEvent:
+                yield self.root
+                self.stack, self.anchors, self.root = [], {}, None
+            elif kind is MappingEndEvent or kind is SequenceEndEvent:
+                self.stack.pop()
+            elif kind is not yaml.DocumentStartEvent:
+                self.take(event, kind)
+
+    def take(self, event: Any, kind: type) -> None:
         node = Position(event.start_mark.line + 1, event.start_mark.column + 1)
         if kind is AliasEvent:
-            node.children = anchors[event.anchor].children
+            node.children = self.anchors[event.anchor].children
         elif event.anchor is not None:
-            anchors[event.anchor] = node
-        root = root or node
-        if stack and _is_key(stack[-1], event, node):
-            continue
-        if stack:
-            _attach(stack[-1], node)
+            self.anchors[event.anchor] = node
+        self.root = self.root or node
+        if self.stack and _is_key(self.stack[-1], event, node):
+            return
+        if self.stack:
+            _attach(self.stack[-1], node)
         if kind is MappingStartEvent or kind is SequenceStartEvent:
-            stack.append((node, [kind is MappingStartEvent, None]))
-    return root
+            self.stack.append((node, [kind is MappingStartEvent, None]))
 
 
 def _is_key(parent: tuple[Position, list[Any]], event: Any, node: Position) -> bool:

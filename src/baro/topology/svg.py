@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 
+import msgspec
+
 from baro.topology.bandwidth import Predictor
 from baro.topology.islands import Group, islands, pcie_groups
 from baro.topology.links import NEAR, RANK, format_ranges
@@ -25,17 +27,28 @@ _ISLANDS = ("#cfe8dd", "#fde2c8", "#dcd6f7", "#f9d5e5", "#d4e7fa", "#f5efc2", "#
 _PALE, _PCIE, _ALERT, _CHOSEN = "#8795a1", "#5b7083", "#c0392b", "#d9480f"
 
 
-def render(machine: Machine, *, chosen: Sequence[int] = ()) -> str:
-    """The picture as XML text. ``chosen`` GPUs get a bold outline and their GB/s a line of text."""
+class State(msgspec.Struct, frozen=True):
+    """What a GPU does at the moment: its fill colour (``#rrggbb``) and the words of the legend."""
+
+    colour: str
+    title: str
+
+
+def render(machine: Machine, *, chosen: Sequence[int] = (), states: Mapping[int, State] | None = None) -> str:
+    """The picture as XML text. ``chosen`` GPUs get a bold outline and their GB/s a line of text.
+
+    With ``states`` (by GPU index) the boxes show what each GPU does instead of its island, with a legend.
+    """
     predictor = Predictor(machine)
-    return _Picture(predictor, tuple(sorted(set(chosen)))).draw()
+    return _Picture(predictor, tuple(sorted(set(chosen))), states or {}).draw()
 
 
 class _Picture:
     """One drawing in the making: places of the GPUs, shapes so far, and how far down they reach."""
 
-    def __init__(self, predictor: Predictor, chosen: Group) -> None:
+    def __init__(self, predictor: Predictor, chosen: Group, states: Mapping[int, State]) -> None:
         self.predictor = predictor
+        self.states = states
         self.machine = predictor.machine
         self.chosen = chosen
         self.canvas = Canvas()
@@ -52,6 +65,7 @@ class _Picture:
         y = self._nvlink(y)
         y = self._lanes("island", [(f"island {i}", g) for i, g in enumerate(self.found.best)], y + 8)
         y = self._gpus(y + 6)
+        y = self._legend(y)
         for level in pcie_groups(self.machine):
             y = self._lanes(level.kind, [(f"{level.kind} group", group) for group in level.groups], y + 8)
         y = self._nics(y + 10)
@@ -153,6 +167,8 @@ class _Picture:
             x = self.x[gpu.index] - _BOX / 2
             island = next((i for i, group in enumerate(self.found.best) if gpu.index in group), None)
             fill = "#f4f5f6" if island is None else _ISLANDS[island % len(_ISLANDS)]
+            if gpu.index in self.states:
+                fill = self.states[gpu.index].colour
             bold = gpu.index in self.chosen
             stroke = _CHOSEN if bold else _ALERT if gpu.index in faulty else _INK
             self.canvas.rect(
@@ -162,6 +178,17 @@ class _Picture:
             below = (gpu.pci_bus_id or gpu.model or "").removeprefix("0000:")
             self.canvas.text(x + _BOX / 2, y + 35, below[:11], anchor="middle", size=10, fill=_PCIE)
         return y + _BOX_HEIGHT
+
+    def _legend(self, y: float) -> float:
+        """The states that occur, each once, below the GPUs."""
+        x = _LEFT
+        for state in dict.fromkeys(
+            self.states[gpu.index] for gpu in self.machine.gpus if gpu.index in self.states
+        ):
+            self.canvas.rect(x, y + 8, 14, 14, Paint(state.colour, _INK))
+            self.canvas.text(x + 20, y + 19, state.title)
+            x += 34 + 7 * len(state.title)
+        return y + 24 if self.states else y
 
     def _nics(self, y: float) -> float:
         """NICs under their nearest GPUs, with lines where they share a switch."""

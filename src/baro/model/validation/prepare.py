@@ -56,7 +56,7 @@ def prepare_update(body: Mapping[str, Any], old: Mapping[str, Any], rules: Rules
     drop_disabled(new, old, rules)
     if subresource == "status" and new.get("kind") == "ResourceClaim" and _is_resource(new):
         new.setdefault("status", {})
-        _drop_deallocated(new["status"], old.get("status", {}))
+        drop_deallocated(new["status"], old.get("status", {}))
     return new
 
 
@@ -333,7 +333,7 @@ def identity(device: Mapping[str, Any]) -> tuple[str, str, str, str]:
     return driver, pool, name, share
 
 
-def _drop_deallocated(status: Body, before: Mapping[str, Any]) -> None:
+def drop_deallocated(status: Body, before: Mapping[str, Any]) -> None:
     """Device status goes with the devices that this write deallocates."""
 
     def allocated(of: Mapping[str, Any]) -> set[tuple[str, str, str, str]]:

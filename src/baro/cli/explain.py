@@ -1,0 +1,88 @@
+"""``baro explain``: why is it pending, or why did it get these devices? Reads a cluster or files only."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import click
+
+from baro.cli.output import emit, output_option, progress, style
+from baro.cli.sources import SourceOptions, open_source, source_options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from baro.diagnosis.explain import Explanation
+
+_COLOURS = {"placed": "green", "fits": "green", "unused": "green", "pending": "yellow", "error": "red"}
+
+
+@click.command("explain")
+@click.argument("names", nargs=-1, metavar="[POD|CLAIM]...")
+@source_options
+@click.option("--node", metavar="NAME", help="Look at this node only.")
+@click.option(
+    "--kube-version",
+    metavar="VERSION",
+    help="Take this Kubernetes version's feature defaults, 1.34 to 1.38. Default: the cluster's, else 1.37.",
+)
+@click.option(
+    "--feature-gates",
+    "gates",
+    metavar="NAME=true|false,...",
+    multiple=True,
+    help="Feature gates that the cluster has on or off against the defaults.",
+)
+@output_option("table", "wide", "json", "yaml")
+def command(
+    names: tuple[str, ...],
+    source: SourceOptions,
+    node: str | None,
+    kube_version: str | None,
+    gates: tuple[str, ...],
+    output: str,
+) -> int:
+    """Say why a pod or claim is pending, or why it has the devices that it has.
+
+    A name is pod/NAME, claim/NAME, NAMESPACE/NAME or NAME (a pod first). Without a name, all pending pods are
+    explained. Exit code 0: everything named is placed or would fit now; 1: something is pending for a reason.
+    """
+    from baro.cli.place import _features as features_of  # noqa: PLC0415 - a lazy module imports on use
+    from baro.diagnosis.explain import Options, World, documents, explain, named, pending  # noqa: PLC0415
+
+    features = features_of(kube_version or _NEWEST, gates)
+    evidence = open_source(source)
+    if kube_version is None:
+        features = features_of(_version(evidence.server_version), gates)
+    world = World(evidence, Options(features=features, node=node))
+    subjects = [named(world, name) for name in names] if names else list(pending(world))
+    if not subjects:
+        progress("no pod is waiting for a node")
+    said = [explain(world, subject) for subject in subjects]
+    if output in ("json", "yaml"):
+        emit(documents(said), output)
+    else:
+        _print(said, wide=output == "wide")
+    return 0 if all(item.settled for item in said) else 1
+
+
+_NEWEST = "1.37"
+
+
+def _version(server: str) -> str:
+    """``1.36`` for a server that calls itself ``v1.36.2-gke.1``; the newest for one that is not known."""
+    from baro.allocator.features import KUBE_VERSIONS  # noqa: PLC0415
+
+    found = re.match(r"v?(\d+\.\d+)", server)
+    return found[1] if found and found[1] in KUBE_VERSIONS else _NEWEST
+
+
+def _print(said: Sequence[Explanation], *, wide: bool) -> None:
+    from baro.diagnosis.explain import lines  # noqa: PLC0415
+
+    for number, item in enumerate(said):
+        first, *rest = lines(item, wide=wide)
+        click.echo(("\n" if number else "") + style(first, fg=_COLOURS.get(item.verdict.value), bold=True))
+        for line in rest:
+            click.echo(line)

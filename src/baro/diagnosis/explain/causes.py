@@ -1,0 +1,363 @@
+"""From the answers of all nodes to causes: what is in the way, with evidence and the next command.
+
+The main cause is that of the nodes which come nearest to a fit: those that were filtered although their
+devices would do, else those where the funnel goes furthest. Nodes without GPUs never hide a GPU node's cause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from baro.diagnosis.explain.bench import Budget
+from baro.diagnosis.explain.funnel import some
+from baro.diagnosis.explain.kinds import FILTERED, Kind, Question, nearness, pinned
+from baro.diagnosis.explain.nodes import readiness
+from baro.diagnosis.explain.result import Answer, Cause, Step
+from baro.diagnosis.explain.whatif import would
+from baro.diagnosis.explain.world import World, near
+from baro.model import pods
+
+_CODES = {
+    Step.PUBLISHED: "pending-no-devices",
+    Step.HERE: "pending-no-devices",
+    Step.CLASS: "pending-class-matches-nothing",
+    Step.SELECTOR: "pending-no-match",
+    Step.FREE: "pending-in-use",
+    Step.TAINT: "pending-tainted",
+    Step.CAPACITY: "pending-capacity",
+    Step.CONSTRAINT: "pending-constraint",
+    Step.COUNTERS: "pending-counters",
+    Step.SET: "pending-together",
+    Step.TOPOLOGY: "pending-island",
+    Step.FEATURE: "pending-feature",
+    Step.LIMIT: "pending-claim-refused",
+    Step.REQUEST: "pending-claim-refused",
+    Step.UNDECIDED: "pending-undecided",
+}
+_WRONG_NODES = (Step.PUBLISHED, Step.HERE, Step.CLASS, Step.SELECTOR)
+"""Steps at which a node falls out that has not what is asked for: where others have it, it is no cause."""
+_MOST_BEHIND = 12
+"""Kinds of filtered nodes whose devices are looked at."""
+
+
+def causes(
+    world: World, question: Question, kinds: Sequence[Kind], budget: Budget
+) -> tuple[Step | None, tuple[Cause, ...]]:
+    """(the step of the main cause, all causes, the main one first)."""
+    asked = sorted(
+        (kind for kind in kinds if kind.answer.outcome != FILTERED), key=lambda kind: nearness(kind.answer)
+    )
+    filtered = [kind for kind in kinds if kind.answer.outcome == FILTERED]
+    behind = _behind(world, question, filtered, budget)
+    main: list[tuple[Step, Cause]] = [
+        *((Step.NODE, cause) for cause in _pinned_elsewhere(world, question, kinds)),
+        *((kind.answer.step, _of_filtered(world, question, kind)) for kind in _first_of(behind)),
+    ]
+    if asked:
+        step = asked[0].answer.step
+        found = (step, _of_answers(world, [kind for kind in asked if kind.answer.step is step]))
+        if not behind:
+            main.append(found)
+        elif step not in _WRONG_NODES:
+            main.insert(len(main) - len(_first_of(behind)), found)
+    elif not main:
+        main = [(kind.answer.step, _of_filtered(world, question, kind)) for kind in _first_of(filtered)]
+    if not main:
+        return Step.NODE, (_no_nodes(world),)
+    return main[0][0], tuple(cause for _, cause in main)
+
+
+def _behind(world: World, question: Question, filtered: Sequence[Kind], budget: Budget) -> list[Kind]:
+    """Filtered nodes whose devices would do."""
+    found = []
+    ranked = sorted(filtered, key=lambda kind: (kind.rejected is None, -len(kind.nodes)))
+    for kind in ranked[:_MOST_BEHIND]:
+        if kind.rejected is None:
+            continue
+        if would(world, question, kind, kind.nodes[0], budget):
+            found.append(kind)
+    return found
+
+
+def _first_of(kinds: Iterable[Kind]) -> list[Kind]:
+    """One kind per filter and key, with the nodes of all that share them; the one with most nodes first."""
+    merged: dict[object, Kind] = {}
+    for kind in kinds:
+        out = kind.rejected
+        key = (out.plugin, out.key) if out else kind.answer.reason
+        known = merged.get(key)
+        nodes = (*known.nodes, *kind.nodes) if known else kind.nodes
+        merged[key] = msgspec.structs.replace(known or kind, nodes=tuple(sorted(nodes)))
+    return sorted(merged.values(), key=lambda kind: -len(kind.nodes))
+
+
+_GIVE_BACK = "kubectl get resourceclaims -o yaml  (an allocation is given back by deleting the claim)"
+
+
+def _pinned_elsewhere(world: World, question: Question, kinds: Sequence[Kind]) -> Iterator[Cause]:
+    """An allocated claim whose only node does not let the pod in."""
+    answers = {name: kind.answer for kind in kinds for name in kind.nodes}
+    for claim in question.allocated:
+        node = pinned(claim)
+        if node is None:
+            continue
+        said = answers.get(node)
+        if said is not None and said.outcome != FILTERED:
+            continue
+        why = said.reason if said is not None else "there is no such node"
+        where = f"allocated on node {node}, where the pod cannot go"
+        yield Cause(
+            code="pending-claim-elsewhere",
+            message=f"claim {claim.metadata.name} is {where}: {why}",
+            next=_GIVE_BACK,
+        )
+
+
+# --- nodes that were filtered -------------------------------------------------------------------------------
+
+
+def _of_filtered(world: World, question: Question, kind: Kind) -> Cause:
+    out = kind.rejected
+    where = nodes_text(kind.nodes)
+    if out is None:
+        return Cause(
+            code="pending-claim-elsewhere",
+            message=f"{where}: {kind.answer.reason}",
+            next=_GIVE_BACK,
+        )
+    first = kind.nodes[0]
+    ready = readiness(world.inventory.nodes[first])
+    evidence = [ready] if ready else []
+    if out.step is Step.RESOURCES:
+        return _of_resources(world, question, kind, where, evidence)
+    return Cause(
+        code="pending-node",
+        message=f"{where}: {out.reason}",
+        evidence=tuple(evidence),
+        next=f"kubectl describe node {first}",
+    )
+
+
+def _of_resources(world: World, question: Question, kind: Kind, where: str, evidence: list[str]) -> Cause:
+    out, first = kind.rejected, kind.nodes[0]
+    resources = out.key.split(",") if out else []
+    extended = [name for name in resources if pods.is_extended(name)]
+    reason = out.reason if out else ""
+    if not extended:
+        return Cause(
+            code="pending-resources",
+            message=f"{where}: {reason}",
+            evidence=(*evidence, *_largest_users(world, first, resources[:1])),
+            next=f"kubectl describe node {first}  (Allocated resources)",
+        )
+    for name in extended:
+        evidence += _of_extended(world, first, name)
+    return Cause(
+        code="pending-extended-resource",
+        message=f"{where}: {reason}",
+        evidence=tuple(evidence),
+        next=f"kubectl describe node {first}; kubectl get pods -A --field-selector spec.nodeName={first}",
+    )
+
+
+def _of_extended(world: World, node: str, resource: str) -> Iterator[str]:
+    """Who has it, whether anybody has, and what was probably meant."""
+    yield from _largest_users(world, node, [resource])
+    nodes = world.inventory.nodes.values()
+    have = [item for item in nodes if pods.scaled(item.status.allocatable.get(resource))]
+    if have:
+        total = sum(pods.scaled(item.status.allocatable[resource]) or 0 for item in have)
+        used = sum(world.used.get(item.metadata.name, {}).get(resource, 0) for item in have)
+        yield (
+            f"in the cluster {pods.shown(total)} {resource} on {len(have)} node{'s' * (len(have) != 1)},"
+            f" {pods.shown(min(used, total))} of them asked for by pods"
+        )
+        return
+    known = {name for item in nodes for name in item.status.allocatable if pods.is_extended(name)}
+    close = near(resource, known)
+    if world.snapshot.slices and resource not in world.class_of_resource:
+        drivers = sorted({item.spec.driver for item in world.snapshot.slices if item.spec.devices})
+        yield (
+            f"DRA publishes devices of {', '.join(drivers)}, and no DeviceClass serves {resource}"
+            " (spec.extendedResourceName)"
+        )
+    if resource in known:
+        yield f"no node has any {resource} to give now"
+    else:
+        yield f"no node has ever advertised {resource}" + (f"; nearest: {', '.join(close)}" if close else "")
+
+
+def _largest_users(world: World, node: str, resources: Sequence[str]) -> Iterator[str]:
+    for resource in resources:
+        users = [
+            (amount, f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}")
+            for pod in world.bound.get(node, ())
+            if (amount := world.asked(pod).get(resource, 0))
+        ]
+        users.sort(key=lambda item: (-item[0], item[1]))
+        if users:
+            listed = ", ".join(f"{name} ({pods.shown(amount, resource)})" for amount, name in users[:4])
+            more = f" and {len(users) - 4} more" if len(users) > 4 else ""
+            yield f"{resource} of node {node} is asked for by {listed}{more}"
+
+
+def _no_nodes(world: World) -> Cause:
+    lacking = world.evidence.lacks("nodes", "resourceslices")
+    if lacking:
+        return Cause(
+            code="pending-no-evidence",
+            message=f"{lacking[0].source} could not be read: {lacking[0].why}",
+            next=lacking[0].next_step,
+        )
+    return Cause(
+        code="pending-no-devices",
+        message="there is no node and no ResourceSlice in the evidence",
+        next="kubectl get nodes,resourceslices",
+    )
+
+
+# --- nodes that were asked ----------------------------------------------------------------------------------
+
+
+def _of_answers(world: World, kinds: Sequence[Kind]) -> Cause:
+    first = kinds[0]
+    said = first.answer
+    names = sorted(name for kind in kinds for name in kind.nodes)
+    where = nodes_text(names)
+    if said.error is not None:
+        return _of_error(world, kinds, where)
+    stop = said.stop()
+    stage = stop[1] if stop else None
+    code = _pool_code(said.reason) if said.step is Step.POOL else _CODES.get(said.step, "pending-together")
+    evidence = list(evidence_of(world, said))
+    message = f"{where}: {said.reason}"
+    if said.step in (Step.PUBLISHED, Step.HERE):
+        code, message, more = _nothing_published(world, names, said)
+        evidence += more
+    if said.step is Step.CONSTRAINT and stage is not None and stage.step is Step.CONSTRAINT:
+        attribute = stage.text.partition(" ")[2]
+        if not stage.after and not is_published(world, attribute):
+            code = "unknown-constraint-attribute"
+            message = f"no device publishes {attribute}: {stage.text} is never met, not even by one device"
+            close = near(attribute, published_names(world))
+            evidence += [f"nearest published: {', '.join(close)}"] if close else []
+    return Cause(code=code, message=message, evidence=tuple(dict.fromkeys(evidence)), next=_next(said.step))
+
+
+def evidence_of(world: World, said: Answer) -> Iterator[str]:
+    """What the stage of the stop says, and what the allocator itself said of constraints."""
+    for funnel in said.funnels:
+        for stage in funnel.stages:
+            if stage.step is said.step and stage.after < max(funnel.need, 1):
+                if stage.text and stage.step in (Step.SELECTOR, Step.CLASS):
+                    yield f"{stage.label}: {stage.text}"
+                yield from _held_as_one([_with_pods(world, note) for note in stage.notes])
+    yield from (line for line in said.said if "mismatch" in line or ", not " in line)
+
+
+def _held_as_one(notes: Sequence[str]) -> Iterator[str]:
+    """Holders in one line: ``held: gpu-0 (pod default/x), gpu-1 (pod default/y) and 2 more``."""
+    held = [re.fullmatch(r"held by (.+?): (.+)", note) for note in notes]
+    found = [f"{match[2]} ({match[1]})" for match in held if match]
+    if found:
+        yield f"held: {some(found)}"
+    yield from (note for note, match in zip(notes, held, strict=True) if not match)
+
+
+def _with_pods(world: World, note: str) -> str:
+    """The claim of a holder replaced by the pod that people know."""
+
+    def holder(found: re.Match[str]) -> str:
+        return f"held by {world.holder(found[1])}:"
+
+    return re.sub(r"^held by claim ([^:]+):", holder, note)
+
+
+def _of_error(world: World, kinds: Sequence[Kind], where: str) -> Cause:
+    said = kinds[0].answer
+    evidence = [said.error or ""]
+    found = re.search(r"on device (\S+?)/(\S+)/([^/:\s]+):", said.error or "")
+    step = "baro lint -f FILE checks claims and classes"
+    code = "pending-selector-error"
+    message = f"{where}: {said.reason}"
+    if found and "runtime error" in (said.error or ""):
+        message = (
+            f"a selector fails on device {found[3]} of pool {found[2]} (driver {found[1]}):"
+            f" {(said.error or '').rpartition('CEL runtime error: ')[2]}"
+        )
+        evidence.append(
+            "kube-scheduler stops with this error and places the pod on no node, whatever others could do;"
+            f" the ResourceSlice of that device lacks what the selector reads (driver {found[1]})"
+        )
+    elif said.on_node or said.step is Step.POOL:
+        code, step = _pool_code(said.reason), "kubectl get resourceslices -o yaml"
+    elif said.step in (Step.LIMIT, Step.REQUEST, Step.FEATURE, Step.CONSTRAINT, Step.CAPACITY):
+        code = "pending-feature" if said.step is Step.FEATURE else "pending-claim-refused"
+        message = said.error or ""
+    return Cause(code=code, message=message, evidence=tuple(dict.fromkeys(evidence)), next=step)
+
+
+def _pool_code(reason: str) -> str:
+    """Which of the two things that keep a pool out of use a reason speaks of."""
+    return "pool-incomplete" if re.search("incomplete|being updated", reason) else "pool-invalid"
+
+
+def _nothing_published(world: World, names: Sequence[str], said: Answer) -> tuple[str, str, list[str]]:
+    """No devices where they are needed: no slice at all, or slices with none or too few in them."""
+    if not world.snapshot.slices:
+        lacking = world.evidence.lacks("resourceslices")
+        if lacking:
+            return "pending-no-evidence", f"resourceslices could not be read: {lacking[0].why}", []
+        hint = (
+            "a node group that scales from zero publishes none until a node is up; autoscalers may not know"
+        )
+        return "autoscaler-no-resourceslice-template", "no driver has published a ResourceSlice", [hint]
+    empty = [
+        f"slice {item.metadata.name} of {item.spec.driver} on node {item.spec.node_name} has no device in it"
+        for item in world.snapshot.slices
+        if not item.spec.devices and not item.spec.shared_counters and item.spec.node_name in set(names)
+    ]
+    if empty:
+        check = "check the driver's root path and the log of its plugin"
+        return "empty-slice", f"{nodes_text(names)}: 0 devices are published", [*empty[:4], check]
+    return "pending-no-devices", f"{nodes_text(names)}: {said.reason}", []
+
+
+def _next(step: Step) -> str:
+    match step:
+        case Step.FREE | Step.COUNTERS | Step.SET:
+            return "kubectl get resourceclaims -A  (who holds what)"
+        case Step.SELECTOR | Step.CONSTRAINT | Step.CLASS | Step.CAPACITY:
+            return "baro lint FILE  (judges selectors and constraints against what is published)"
+        case Step.TAINT:
+            return "kubectl get devicetaintrules; kubectl get resourceslices -o yaml  (taints)"
+    return "kubectl get resourceslices"
+
+
+# --- words --------------------------------------------------------------------------------------------------
+
+
+def nodes_text(names: Sequence[str]) -> str:
+    """``node a``, ``nodes a, b`` or ``812 nodes (first: a)``."""
+    if len(names) == 1:
+        return f"node {names[0]}"
+    if len(names) <= 4:
+        return f"nodes {some(names)}"
+    return f"{len(names)} nodes (first: {names[0]})"
+
+
+def published_names(world: World) -> list[str]:
+    """``domain/name`` of every attribute that some device has now."""
+    return ["/".join(name) for name, column in world.inventory.table.attributes.items() if any(column.codes)]
+
+
+def is_published(world: World, attribute: str) -> bool:
+    """Whether some device has the attribute. One without a domain is any driver's own."""
+    domain, slash, identifier = attribute.rpartition("/")
+    return any(
+        (name == (domain, identifier) if slash else name[1] == identifier) and any(column.codes)
+        for name, column in world.inventory.table.attributes.items()
+    )
