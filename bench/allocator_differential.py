@@ -2,7 +2,7 @@
 
 Every difference is a defect of ours or a quirk of upstream. With ``compatibility`` on (the default here) the
 known quirks are kept, so no difference may remain; ``--fixed`` compares what baro does by default and prints
-how often it differs. Instances come from ``bench.allocator_random`` by seed; ``--shrink`` reduces each
+how often it differs. Instances come from ``bench._allocator_random`` by seed; ``--shrink`` reduces each
 differing one. Needs Go, as ``bench._peers`` says. Run
 ``python -m bench allocator_differential [--seeds 20000] [--start 0] [--fixed] [--shrink]``.
 """
@@ -33,8 +33,8 @@ from baro.model.kinds.resource import (
     ResourceSlice,
 )
 from baro.model.quantity import Quantity
+from bench._allocator_random import instance, shrink
 from bench._peers import Peers, peers, versions
-from bench.allocator_random import instance, shrink
 
 Body = dict[str, Any]
 CAP_SECONDS = 5.0

@@ -35,7 +35,16 @@ from bench.cel import DOMAIN, EXPRESSIONS, GPU, GPUS, NODES, ROUNDS, STANDARD
 MORE = (
     (f"{GPU}.clique in [1, 2, 3]", "1,250 values, three wanted"),
     (f"{GPU}.missing == 'x'", "absent column: an error on every device"),
-    ("device.attributes.exists(domain, device.attributes[domain].exists(id, id == 'uuid'))", "whole map"),
+    (
+        "device.attributes.exists(domain, device.attributes[domain].exists(id, id == 'uuid'))",
+        "keys of all maps",
+    ),
+    (
+        f"device.capacity['{DOMAIN}'].all(id, amount, amount.isGreaterThan(quantity('1Gi')))",
+        "values of a map",
+    ),
+    (f"{GPU}.exists(id, {GPU}[id] == dyn(1249))", "values of a map: all differ"),
+    ("device.attributes == {}", "equality of maps: all differ"),
 )
 
 

@@ -10,7 +10,8 @@ and ``release_claim``, as in the planner. Two tables:
 
 A set is *whole* when no set of its size on an empty machine is faster or lies in fewer islands. ``of placed``
 and ``of asked`` count jobs of two GPUs or more (refused ones were asked for); no policy that takes what fits
-can do better than the last line. Waiting times are in units of the mean running time. Nothing is asserted, and no clock is read.
+can do better than the last line. Waiting times are in units of the mean running time. Nothing is asserted,
+and no clock is read.
 Run: ``python bench/islands.py [--jobs 10000] [--seeds 1,2,3] [--load 0.9] [--nodes 64]``.
 """
 
@@ -54,8 +55,8 @@ class Job(msgspec.Struct, frozen=True):
 
 
 def jobs(seed: int, count: int, load: float, gpus_: int) -> list[Job]:
-    """The same jobs for every policy. Arrivals are a Poisson process, stretched so that the GPU time asked for
-    is exactly ``load`` of what there is; running times are exponential."""
+    """The same jobs for every policy. Arrivals are a Poisson process, stretched so that the GPU time asked
+    for is exactly ``load`` of what there is; running times are exponential."""
     random_ = random.Random(seed)  # noqa: S311 - for a repeatable load
     now = 0.0
     drawn = []

@@ -9,11 +9,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.support.acceptance import world
 from tests.support.acceptance_planner import COMMAND
-from tests.support.churn import GATED, PLAIN, Churn, Settings, timed
+from tests.support.churn import GATED, PLAIN, Churn, Settings, kills, timed
 from tests.support.embedded_site import EmbeddedSite
 from tests.support.real_process import Component, free_ports
 
@@ -56,3 +57,29 @@ def test_after_any_kill_no_device_is_held_twice_and_nothing_leaks(
         made.check()
         churn.finish()
     site.close()
+
+
+def test_a_seed_decides_who_is_killed_when() -> None:
+    victims = {"server": Never(), "planner": Never()}
+    settings = Settings(pods=200, alive=10, kills=5, seed=3)
+    plan = kills(settings, victims)
+    assert plan == kills(settings, victims)
+    assert plan != kills(msgspec.structs.replace(settings, seed=4), victims)
+    steps = [kill.at for kill in plan]
+    assert steps == sorted(set(steps))
+    assert all(10 <= step < 190 for step in steps)
+    for name in victims:
+        assert sum(name in kill.victims for kill in plan) >= 5
+
+
+class Never:
+    """A victim of a plan that is not carried out."""
+
+    def kill(self) -> object:
+        raise NotImplementedError
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    def wait_ready(self, timeout_s: float) -> None:
+        raise NotImplementedError

@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from baro.allocator import NodeDecision, Outcome, Policy
+from bench._allocator_random import instance
 from bench._peers import Peers, peers
 from bench.allocator_differential import difference, ours, upstream
-from bench.allocator_random import instance
 from tests.support.random_instances import wrong_with
 
 RECORDED = Path(__file__).with_name("upstream_1_37_2.json")

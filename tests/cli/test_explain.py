@@ -42,6 +42,14 @@ def test_placed_is_success(run: Run) -> None:
     assert out.startswith("pod default/llm: 4×H100 on node h100-1: island island-0, 450 GB/s ring")
 
 
+def test_the_document_of_a_placed_pod_compares_the_policies(run: Run) -> None:
+    _, out, _ = run("llm", "-o", "json")
+    held = json.loads(out)["holdings"][0]
+    assert (held["gbps"], held["slowestHop"]) == (450, "NV6")
+    assert held["topology"]["devices"] == held["devices"] == ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]
+    assert held["firstFit"] == {"devices": held["devices"], "gbps": 450}
+
+
 def test_without_a_name_all_pending_pods_are_explained(run: Run) -> None:
     code, out, _ = run("-o", "json")
     report = json.loads(out)
@@ -50,6 +58,33 @@ def test_without_a_name_all_pending_pods_are_explained(run: Run) -> None:
     assert [item["subject"]["name"] for item in report["items"]] == [
         "gated", "notebook", "old-style", "tp4", "typo",
     ]  # fmt: skip
+
+
+def test_replicas_of_one_workload_are_explained_together(run: Run, tmp_path: Path) -> None:
+    """Three more pods like ``tp4``, each with a claim of its own, and one that asks for less."""
+    more = []
+    for name, count in (("tp4-b", 4), ("tp4-c", 4), ("tp4-d", 4), ("tp2", 9)):
+        claim, pod = (
+            next(
+                body
+                for body in yaml.safe_load_all(dump())
+                if (body["kind"], body["metadata"]["name"]) == (kind, "tp4")
+            )
+            for kind in ("ResourceClaim", "Pod")
+        )
+        claim["metadata"]["name"] = pod["metadata"]["name"] = name
+        claim["spec"]["devices"]["requests"][0]["exactly"]["count"] = count
+        pod["spec"]["resourceClaims"] = [{"name": "tp4", "resourceClaimName": name}]
+        more += [claim, pod]
+    file = tmp_path / "more.yaml"
+    file.write_text(dump() + "---\n" + yaml.safe_dump_all(more), encoding="utf-8")
+    _, out, _ = run(source=str(file))
+    assert "pod default/tp4 and 3 like it (default/tp4-b, default/tp4-c, default/tp4-d): pending:" in out
+    assert "pod default/tp2: pending:" in out
+    _, out, _ = run("-o", "json", source=str(file))
+    items = {item["subject"]["name"]: item for item in json.loads(out)["items"]}
+    assert items["tp4"]["alike"] == ["default/tp4-b", "default/tp4-c", "default/tp4-d"]
+    assert "tp4-b" not in items and items["tp2"]["alike"] == []
 
 
 def test_json_and_yaml_have_the_whole_document(run: Run) -> None:

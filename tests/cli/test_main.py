@@ -41,7 +41,8 @@ def test_the_group_knows_no_other_command() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["nonsense"], ["place"], ["lint"], ["place", "-f", "x", "-o", "xml"], ["--nonsense"]]
+    "arguments",
+    [["nonsense"], ["place", "--policy", "x"], ["lint"], ["place", "-f", "x", "-o", "xml"], ["--nonsense"]],
 )
 def test_wrong_usage_is_exit_code_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from baro.apiserver import create_app, run_in_thread
+from baro.apiserver import create_app, run_in_thread, write_kubeconfig
 from baro.cli import main
 from baro.kube.client import KubeClient
 from baro.topology import topo_m
 from baro.topology.document import to_document
 from baro.topology.profiles import load_profile
 from tests.support import cluster_files as dump
+from tests.support.apiserver import Kubectl, definition
 from tests.support.controller import Cluster
 
 Run = Callable[..., tuple[int, str, str]]
@@ -315,6 +316,37 @@ def test_a_live_cluster_is_read_and_nothing_is_written(tmp_path: Path, run: Run,
         assert not cluster.devices("mine")
 
 
+def test_groups_of_a_live_cluster_are_read_where_it_has_them(tmp_path: Path, run: Run, server: str) -> None:
+    spec = {"type": "object", "properties": {"minMember": {"type": "integer"}}}
+    crd = definition(spec, name="v1alpha1")
+    crd["metadata"]["name"] = "podgroups.scheduling.x-k8s.io"
+    crd["spec"] |= {"group": "scheduling.x-k8s.io", "names": {"plural": "podgroups", "kind": "PodGroup"}}
+    group = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"minMember": 2},
+    }
+    labels = {"scheduling.x-k8s.io/pod-group": "g"}
+    write_kubeconfig(tmp_path / "kubeconfig", server)
+    kubectl = Kubectl(tmp_path / "kubeconfig", tmp_path)
+    with KubeClient.connect(url=server) as api:
+        cluster = Cluster(api)
+        cluster.node("a", 4)
+        pods = [pod(name, {"name": "gpu", "resourceClaimTemplateName": "t"}, labels=labels) for name in "pqr"]
+        wanted = template("t", 2)
+        wanted["spec"]["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "gpu"
+        file = dump.write(tmp_path / "pods.yaml", [wanted, *pods])
+        code, out, err = run("place", "-f", file, "-s", server)
+        assert (code, "2 of 3 pods fit" in out) == (1, True)
+        assert "the object that describes it is not known" in err
+        kubectl("apply", "-f", dump.write(tmp_path / "crd.yaml", [crd]))
+        kubectl("wait", "--for=condition=Established", "crd/podgroups.scheduling.x-k8s.io")
+        kubectl("apply", "-f", dump.write(tmp_path / "group.yaml", [group]))
+        code, out, err = run("place", "-f", file, "-s", server)
+        assert (code, "1 pod found no place; 2 have one, and the gang needs 2" in out) == (0, True), out + err
+
+
 def test_a_server_that_is_not_there_is_one_error(tmp_path: Path, run: Run) -> None:
     claim = dump.write(tmp_path / "claim.yaml", [dump.claim("a")])
     code, out, err = run("place", "-f", claim, "-s", "http://127.0.0.1:9", "--deadline", "1")
@@ -331,3 +363,32 @@ def test_garbage_is_one_clear_error(tmp_path: Path, run: Run, text: str) -> None
     assert (code, out) == (3, "")
     assert "Traceback" not in err
     assert "bad.yaml" in err
+
+
+def test_each_policy_gives_its_own_set(tmp_path: Path, run: Run) -> None:
+    bodies = [
+        *dump.cluster({"node-a": "h200-nvl-8-interleaved"}),
+        dump.busy("node-a", [0]),
+        dump.claim("c", 2),
+    ]
+    file = dump.write(tmp_path / "c.yaml", bodies)
+    chosen = {}
+    for policy in ("topology", "first-fit", "best-effort"):
+        code, out, _ = run("place", "-f", file, "--policy", policy, "-o", "json")
+        assert code == 0
+        results = json.loads(out)["claims"][0]["allocation"]["devices"]["results"]
+        chosen[policy] = [result["device"] for result in results]
+    assert chosen["first-fit"] == ["gpu-1", "gpu-2"]
+    # The broken island is used up before the whole one is broken; both policies know the links.
+    assert chosen["topology"] == ["gpu-2", "gpu-4"]
+    assert {int(name[4:]) % 2 for name in chosen["best-effort"]} in ({0}, {1})
+
+
+def test_wide_output_says_how_much_was_looked_at(tmp_path: Path, run: Run) -> None:
+    bodies = [*dump.cluster({f"node-{index}": "h200-nvl-8" for index in range(3)}), dump.claim("c", 4)]
+    file = dump.write(tmp_path / "c.yaml", bodies)
+    code, out, _ = run("place", "-f", file, "-o", "wide")
+    assert code == 0
+    assert "claim default/c: work: 1 of 3 nodes evaluated, 4 devices tried" in out
+    report = json.loads(run("place", "-f", file, "-o", "json")[1])
+    assert report["work"] == {"nodesEvaluated": 1, "devicesTried": 4}

@@ -173,8 +173,9 @@ def account_without(cluster: Cluster, namespace: str, name: str, right: Right) -
     ("verb", "resource", "said"),
     [
         ("list", "resource.k8s.io/resourceslices", "list resourceslices.resource.k8s.io"),
-        ("patch", "resource.k8s.io/resourceclaims/status", "patch resourceclaims.resource.k8s.io"),
+        ("patch", "resource.k8s.io/resourceclaims/status", "patch resourceclaims.resource.k8s.io/status"),
         ("patch", "/pods", "patch pods"),
+        ("patch", "/pods/status", "patch pods/status"),
         ("create", "/events", "create events"),
     ],
 )

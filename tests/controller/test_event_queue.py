@@ -82,6 +82,23 @@ def test_a_server_that_hangs_does_not_keep_the_process_from_ending() -> None:
     inner.open.set()
 
 
+def test_several_threads_write_at_a_time_and_everything_before_the_end() -> None:
+    meeting, got = threading.Barrier(3), list[str]()
+
+    class Slow:
+        def record(self, about: KubeObject, *, reason: str, message: str, type_: str = "Normal") -> None:
+            meeting.wait(DEADLINE_S)  # broken when they do not overlap
+            got.append(message)
+
+    lines: list[str] = []
+    events = EventQueue(Slow(), log=lines.append, threads=3)
+    for i in range(9):
+        events.record(Pod(), reason="Placed", message=str(i))
+    events.close(timeout_s=DEADLINE_S)
+    assert sorted(got) == [str(i) for i in range(9)]
+    assert not lines
+
+
 def test_a_planner_that_may_not_write_events_places_all_the_same() -> None:
     cluster = Cluster()
     cluster.node("a", 4)

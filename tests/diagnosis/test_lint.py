@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from baro.cel import check_selector
+from baro.cel import check_selector, compile_selector
 from baro.diagnosis.catalogue import Catalogue, built_in, from_slices, nvidia_driver, of_documents
-from baro.diagnosis.lint import LintResult, lint, lint_all
+from baro.diagnosis.lint import LintResult, lint, lint_all, trials
 from baro.diagnosis.lint.selectors import inspect
 from baro.model.decode import to_kind
 from baro.model.findings import Severity, table
@@ -274,6 +274,38 @@ def test_slices_of_one_driver_leave_the_others_as_they_are_known() -> None:
     documents = load_bytes(slice_of("dra.net", "{ifName: {string: eth0}}").encode())
     assert codes(claim("device.attributes['gpu.nvidia.com'].model == 'H100'"), of_documents(documents)) == [
         "unknown-attribute"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("comparison", "always"),
+    [
+        ("VERSION == '570.1.2'", "is an error"),
+        ("'570.1.2' == VERSION", "is false"),
+        ("VERSION != '570.1.2'", "is true"),
+        ("VERSION in ['570.1.2']", "is an error"),
+        ("NUMA == '0'", "is false"),
+        ("NUMA != '0'", "is true"),
+        ("NUMA > '0'", "is an error"),
+        ("NUMA in ['0']", "is false"),
+    ],
+)
+def test_what_a_comparison_of_two_types_comes_to_is_tried(comparison: str, always: str) -> None:
+    text = comparison.replace("VERSION", "device.attributes['gpu.nvidia.com'].driverVersion")
+    text = text.replace("NUMA", "device.attributes['resource.kubernetes.io'].numaNode")
+    (problem,) = inspect(text, nvidia_driver()).problems
+    assert f"the comparison {always} on every device" in problem.message
+    outcomes = {str(trials.error_on(compile_selector(text), one) or trials.matches(compile_selector(text), one)) for one in nvidia_driver().devices}  # fmt: skip  # noqa: E501
+    assert len(outcomes) == 1
+    assert {"is true": "True", "is false": "False"}.get(always, outcomes.copy().pop()) in outcomes
+
+
+def test_types_that_were_seen_are_types_and_names_that_were_not_are_no_error() -> None:
+    assert inspect("device.attributes['dra.net'].rdma == 'true'", built_in()).codes == ["type-mismatch"]
+    assert inspect("device.attributes['dra.net'].rdma == true", built_in()).codes == []
+    assert inspect("device.attributes['dra.net'].somethingNew == 'x'", built_in()).codes == []
+    assert inspect("device.attributes['dra.net'].rdmaDevic == 'x'", built_in()).codes == [
+        "attribute-not-seen"
     ]
 
 

@@ -237,6 +237,36 @@ spec:
     assert codes(result.text) == set()
 
 
+LOST = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata:
+  name: c
+  annotations: ANNOTATIONS
+spec:
+  devices:
+    requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]
+    constraints:
+    - matchAttribute: gpu.nvidia.com/nvlinkDomain  # the island
+    - matchAttribute: gpu.nvidia.com/clique
+"""
+
+
+@pytest.mark.parametrize("annotations", ["{a: b}", "{}", "\n    a: b", "&x {a: b}"])
+def test_a_constraint_goes_only_together_with_what_takes_its_place(annotations: str) -> None:
+    result = mend(LOST.replace("ANNOTATIONS", annotations))
+    body = yaml.safe_load(result.text)
+    assert "constraints" not in body["spec"]["devices"]
+    assert body["metadata"]["annotations"]["baro.dev/topology"] == "required"
+
+
+def test_half_of_a_change_is_not_made() -> None:
+    text = LOST.replace("ANNOTATIONS", "*x").replace("name: c", "name: c\n  labels: &x {a: b}")
+    result = mend(text)
+    assert result.text == text
+    assert {finding.code for finding in result.left} == {"unknown-constraint-attribute"}
+
+
 # --- files -----------------------------------------------------------------------------------------------
 
 

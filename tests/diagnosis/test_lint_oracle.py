@@ -11,7 +11,7 @@ from baro.model.errors import InputError
 from baro.model.load import Loaded, load_bytes
 from tests.support import shared
 
-NAMESPACES = [
+NAMESPACES: list[dict[str, Any]] = [
     {"metadata": {"name": "oracle-admin", "labels": {"resource.kubernetes.io/admin-access": "true"}}},
     {"metadata": {"name": "oracle"}},
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
-from baro.cel import ColumnRef, view_of
+from baro.allocator.cel_selectors import CelSelectors
+from baro.cel import ColumnRef, compile_selector, view_of
 from baro.cel.columns import DeviceTable as Protocol_
 from baro.inventory import Inventory, Snapshot
 from baro.inventory.cel_table import CelTable
@@ -61,3 +63,32 @@ def test_a_device_with_an_attribute_that_is_no_version_is_broken() -> None:
     _, table = _table(PLAIN, BROKEN)
     assert table.broken.tolist() == [1]
     assert str(table.broken_text(1)).startswith("attribute v: ")
+
+
+def test_a_shape_is_the_keys_or_the_values_that_a_selector_of_whole_maps_can_tell() -> None:
+    inventory, table = _table(
+        PLAIN, msgspec.structs.replace(PLAIN, name="other", attributes=_typed("mig")), ODD
+    )
+    keys = compile_selector(f"device.attributes['{DOMAIN}'].exists(id, id == 'type')")
+    values = compile_selector(f"device.attributes['{DOMAIN}'].exists(id, value, value == 'mig')")
+    assert table.shape(keys, 0) == table.shape(keys, 1) != table.shape(keys, 2)
+    assert table.shape(values, 0) != table.shape(values, 1)
+    assert [keys.evaluate(table.view(row)) for row in range(3)] == [True, True, False]
+    more = msgspec.structs.replace(PLAIN, attributes={**PLAIN.attributes, "new": DeviceAttribute(int_=1)})
+    inventory.set_slice(node_slice("n2", [more]))
+    assert table.shape(keys, 3) not in {table.shape(keys, row) for row in range(3)}
+
+
+def _typed(kind: str) -> dict[str, DeviceAttribute]:
+    return {**PLAIN.attributes, "type": DeviceAttribute(string=kind)}
+
+
+def test_rows_of_one_shape_get_one_answer_and_a_change_of_a_row_gets_its_own() -> None:
+    inventory, _ = _table(PLAIN, BROKEN, ODD)
+    engine = CelSelectors.of(inventory)
+    text = f"device.attributes['{DOMAIN}'].exists(id, id == 'type') || device.capacity.size() > 0"
+    assert [engine.verdict(text, 0), engine.verdict(text, 2)] == [True, True]
+    assert str(engine.verdict(text, 1)).startswith("attribute v: ")
+    gone = msgspec.structs.replace(PLAIN, attributes={"index": DeviceAttribute(int_=3)})
+    inventory.set_slice(node_slice("n", [gone, BROKEN, ODD]))
+    assert engine.verdict(text, 0) is False

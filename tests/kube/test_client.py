@@ -145,6 +145,13 @@ def test_forbidden_names_verb_and_resource_and_how_to_check() -> None:
     assert "team" in text
 
 
+def test_forbidden_names_the_subresource_as_a_role_does() -> None:
+    with pytest.raises(ForbiddenError) as caught:
+        client(status(403, "Forbidden", "no")).patch_merge(Pod, "team", "p", {}, "status")
+    assert "does not allow to patch pods/status" in str(caught.value)
+    assert caught.value.next_step == "kubectl auth can-i patch pods --subresource=status"
+
+
 def test_a_busy_server_says_when_to_come_back() -> None:
     with pytest.raises(BusyError) as caught:
         client(status(429, "TooManyRequests", headers={"Retry-After": "3"})).list(Node)

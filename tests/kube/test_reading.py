@@ -185,11 +185,11 @@ def test_a_source_that_takes_too_long_is_left_out_and_named(server: Server) -> N
 
     server.instead["/api/v1/pods"] = wait
     try:
-        found = read_cluster(server.client(), deadline_s=0.5)
+        found = read_cluster(server.client(), deadline_s=2.0)
     finally:
         release.set()
     assert [item.source for item in found.missing] == ["pods"]
-    assert "no complete answer within 0.5 s" in found.missing[0].why
+    assert "no complete answer within 2 s" in found.missing[0].why
     assert len(found.snapshot.nodes) == 2
 
 

@@ -327,7 +327,7 @@ def test_when_not_all_fit_as_many_as_do_are_placed_if_that_is_enough() -> None:
     found = place_gang(snapshot, [member(8, 4)], at_least=2)
     assert found.fits and len(found.seated) == 2
     assert found.left_out == (Seat(0, 2), Seat(0, 3))
-    assert found.reasons[-1] == "2 pods found no place; 2 have one, and the gang needs 2"
+    assert found.reasons[1] == "2 pods found no place; 2 have one, and the gang needs 2"
 
 
 def test_a_pod_that_fits_nowhere_is_named_with_its_reason() -> None:

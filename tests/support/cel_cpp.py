@@ -108,7 +108,7 @@ class Cpp:
             result = expression.eval(data=data)
             kind = result.type().name()
             return bool(result.value()) if kind == "BOOL" else f"{kind} {result.value()}"
-        except (RuntimeError, TypeError, ValueError) as error:  # the latter two come from the binding
+        except (RuntimeError, TypeError, ValueError, MemoryError) as error:  # the others are the binding's
             return str(error)
 
 
@@ -245,6 +245,32 @@ KNOWN = (
         "C++ has no maps with keys that are doubles",
         lambda seen: "nvalid map key type" in str(seen.theirs) or "map key type" in seen.their_error,
         "dyn({1.5: 1}[1.5]) == 1",
+    ),
+    Known(
+        "C++ refuses to look for a list or map among the keys of a map",
+        _they_fail("No matching overloads found : @in"),
+        "[] in {}",
+    ),
+    Known(
+        "C++'s substring does not take the end of the text as its end",
+        _they_fail("<start> or <end> is greater than <string>.size"),
+        "'ab'.substring(0, 2) == 'ab'",
+    ),
+    Known(
+        "the zero of a timestamp is the first day of year 1 in Go, and of 1970 in C++",
+        _in_text("ofNonZeroValue.*timestamp"),
+        "optional.ofNonZeroValue(timestamp('0001-01-01T00:00:00Z')).hasValue()",
+    ),
+    Known(
+        "C++ makes an int of a bool whose type is not known while compiling",
+        _we_fail(r"^no such overload: int\(bool\)"),
+        "int(device.attributes['gpu.example.com'].ready) == 1",
+    ),
+    Known(
+        "C++ cannot walk over a map of its Python data inside of some other loops",
+        _they_fail("No matching overloads found : <iter_range>"),
+        "device.attributes['gpu.example.com'].exists("
+        "k, ['x'].sortBy(a, 2).all(b, c, device.attributes['net.example.com'].all(d, false)))",
     ),
     Known(
         "cel-go answers x in [] without looking at x",

@@ -114,8 +114,9 @@ class Settings(msgspec.Struct, frozen=True):
         )
 
 
-def kills(settings: Settings, victims: Mapping[str, Victim], random: Random) -> list[Kill]:
+def kills(settings: Settings, victims: Mapping[str, Victim]) -> list[Kill]:
     """Each victim ``settings.kills`` times, at random steps; every third time the planner goes with it."""
+    random = Random(settings.seed)  # noqa: S311 - who dies when, not a secret
     order = [name for name in victims for _ in range(settings.kills)]
     random.shuffle(order)
     steps = sorted(random.sample(range(settings.pods // 20, settings.pods - settings.pods // 20), len(order)))
@@ -151,7 +152,7 @@ class Churn:
         self._victims: dict[str, Victim] = {**victims, "planner": self._planner}
         self._servers = servers
         self._say = say
-        self._kills = kills(settings, self._victims, self._random)
+        self._kills = kills(settings, self._victims)
         self._due: dict[str, int] = {}
         """Who is down, and the step at which it comes back."""
         self._claims: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""The cluster of docs/explain.md: three nodes, what runs there, and pods that wait for reasons of their own."""
+"""The cluster of docs/explain.md: three nodes, what runs there, and pods that wait for different reasons."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _gpus(product: str, memory: str) -> tuple[Device, ...]:
 
 
 def objects() -> list[KubeObject]:
-    """Nodes ``h200-1`` and ``h100-1``, ``h200-2`` under maintenance; claims that hold GPUs; pods that wait."""
+    """Nodes ``h200-1`` and ``h100-1``, ``h200-2`` in maintenance; claims that hold GPUs; pods that wait."""
     held = {"train-a": ["gpu-2"], "train-b": ["gpu-6"], "train-c": ["gpu-7"]}
     island = "gpu.nvidia.com/nvlinkDomain"
     llm = msgspec.structs.replace(

@@ -62,6 +62,8 @@ class FakeApi:
         self.down = False
         self.writes: list[Write] = []
         self.reads = 0
+        self._numbering = threading.Lock()
+        self._under_way = 0
 
     def other(self) -> FakeApi:
         return FakeApi(self.store)
@@ -212,10 +214,20 @@ class FakeApi:
         self, verb: str, kind: type[KubeObject], namespace: str, name: str, sub: str | None, body: Any
     ) -> None:
         self._check()
-        write = Write(len(self.writes) + 1, verb, kind, namespace, name, sub, _wire(body))
-        if self.before is not None:
-            self.before(write)
-        self.writes.append(write)
+        with self._numbering:  # several threads may be writing: no number twice, none left out
+            self._under_way += 1
+            number = len(self.writes) + self._under_way
+        write = Write(number, verb, kind, namespace, name, sub, _wire(body))
+        try:
+            if self.before is not None:
+                self.before(write)
+        except BaseException:
+            with self._numbering:
+                self._under_way -= 1
+            raise
+        with self._numbering:
+            self._under_way -= 1
+            self.writes.append(write)
 
 
 class FakeStore:

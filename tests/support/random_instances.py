@@ -1,4 +1,4 @@
-"""Random allocator instances (``bench.allocator_random``) judged by the independent checker."""
+"""Random allocator instances (``bench._allocator_random``) judged by the independent checker."""
 
 from __future__ import annotations
 

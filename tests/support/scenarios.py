@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from bench.allocator_random import DEFAULT_GATES, GPU
+from bench._allocator_random import DEFAULT_GATES, GPU
 
 Body = dict[str, Any]
 FILE = Path(__file__).resolve().parents[1] / "allocator" / "scenarios.yaml"

@@ -92,3 +92,14 @@ def test_any_machine_can_be_drawn(machine: Machine) -> None:
     assert drawn.tag == f"{NS}svg"
     hidden = msgspec.structs.replace(machine, numa_hidden=True)
     assert "NUMA unknown" in texts(svg.render(hidden))
+
+
+def test_states_colour_the_gpus_and_each_stands_once_in_the_legend() -> None:
+    free, used = svg.State("#cdeac0", "free"), svg.State("#d7dde3", "in use")
+    machine = load_profile("hgx-h100-8").machine()
+    picture = svg.render(machine, states={gpu.index: free if gpu.index < 3 else used for gpu in machine.gpus})
+    drawn = texts(picture)
+    assert (drawn.count("free"), drawn.count("in use")) == (1, 1)
+    fills = [element.get("fill") for element in shapes(picture, "rect")]
+    assert (fills.count("#cdeac0"), fills.count("#d7dde3")) == (3 + 1, 5 + 1), "the GPUs and the legend"
+    assert "free" not in texts(svg.render(machine))

@@ -64,10 +64,11 @@ class CelSelectors:
         columns = self._columns.get(expression)
         if columns is None and program.columns is not None:
             columns = self._columns[expression] = tuple(program.columns)
-        if columns is None:
-            return self._run(program, row)
         answers = self._answers.setdefault(expression, {})
-        key = tuple(self._table.code(column, row) for column in columns)
+        if columns is None:  # it reads whole maps
+            key = self._table.shape(program, row)
+        else:
+            key = tuple(self._table.code(column, row) for column in columns)
         known = answers.get(key)
         if known is None:
             if len(answers) >= _MOST_TUPLES:

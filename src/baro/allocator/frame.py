@@ -29,7 +29,8 @@ CounterName = tuple[str, str]
 """(counter set, counter)."""
 OPERATIONS_GATE: Final = "DRAOptionalNodeOperations"
 """What a node must declare before it may get devices whose slices skip node operations."""
-_MOST_FRAMES = 20_000
+_MOST_FRAMES = 4_096
+"""Frames kept per set of gates, some 4 KB each; the oldest goes first."""
 _MOST_KEPT = 256
 """Kinds of requests and of constraints that are remembered per node."""
 _CAPACITY, _NODE_SELECTION = -1, -2
@@ -92,13 +93,11 @@ class NodeFrame:
         self.shareable = mask_of(
             at for at, rare in enumerate(self.rare) if rare.shareable and features.consumable_capacity
         )
-        self.consumption: dict[int, dict[CounterName, int]] = {
-            at: consumption(rare) for at, rare in enumerate(self.rare) if rare.consumes_counters
-        }
         self._taints = features.taints and bool(inventory.taint_rules or any(r.taints for r in self.rare))
         self._capacities_told = features.consumable_capacity and bool(table.capacities)
         self.derived: dict[object, Any] = {}
         """What readers have worked out about these devices."""
+        self._consumption: dict[int, dict[CounterName, int]] | None = None
         self._engine: SelectorEngine | None = None
         self._answers: dict[tuple[str, ...], list[bool | Failure | None]] = {}
         self._eligible: dict[Hashable, Eligible] = {}
@@ -269,6 +268,16 @@ class NodeFrame:
             taken[name].scaled <= scaled(value) for name, (value, _) in self.capacities(device).items()
         )
 
+    @property
+    def consumption(self) -> dict[int, dict[CounterName, int]]:
+        """What devices take from the counters of their pool. Raises ``QuantityError``, as files may hold
+        anything."""
+        if self._consumption is None:
+            self._consumption = {
+                at: consumption(rare) for at, rare in enumerate(self.rare) if rare.consumes_counters
+            }
+        return self._consumption
+
     # --- constraints and counters --------------------------------------------------------------------------
 
     def attribute(self, device: int, name: str) -> TypedValue | None:
@@ -350,8 +359,8 @@ def frame_of(inventory: Inventory, node: str, features: Features) -> NodeFrame:
     stamp = inventory.changes.structure_of(node)
     found = of_gates.get(node)
     if found is None or found[0] != stamp:
-        if len(of_gates) >= _MOST_FRAMES:
-            of_gates.clear()
+        if found is None and len(of_gates) >= _MOST_FRAMES:
+            del of_gates[next(iter(of_gates))]
         found = of_gates[node] = (stamp, NodeFrame(inventory, node, features))
     return found[1]
 

@@ -16,9 +16,9 @@ import msgspec
 
 from baro.allocator.best_effort import points
 from baro.allocator.features import DEFAULT_1_37
+from baro.allocator.frame import NodeFrame, bits, frame_of
 from baro.allocator.infer import Facts, facts, finder_of, is_gpu, machine_from
-from baro.allocator.plan import Plan
-from baro.allocator.problem import NodeProblem, bits
+from baro.allocator.problem import NodeProblem
 from baro.inventory import DeviceKey, Inventory
 from baro.model.errors import BaroError
 from baro.model.kinds.baro import NodeTopology
@@ -26,13 +26,15 @@ from baro.model.names import API_VERSION
 from baro.topology.bandwidth import Prediction, Predictor
 from baro.topology.document import from_document
 from baro.topology.islands import islands
-from baro.topology.machine import Machine, Pair
+from baro.topology.machine import Confidence, Machine, Pair
 
 BAND = 0.93
 """Sets within 7 % of the best of their band count as equally fast: noise does not decide."""
 MOST_GPUS = 16
 """Sets are compared on nodes with up to this many GPUs; beyond it the search's own order stands."""
 _SIZES = (16, 8, 4, 2)
+EXACT_SETS = 2_000
+"""Up to this many sets are compared by measured rates as they are; on 10 GPUs there are at most 252."""
 _EXACT_SIZES = 13_000
 """Up to this many sets of one size are looked at to find the good ones: C(16, 8) is 12,870."""
 
@@ -60,6 +62,7 @@ class Shape:
         self._block_cache: dict[int, list[int] | None] = {}
 
         pairs = [self.predict(1 << a | 1 << b) for a, b in combinations(range(self.size), 2)]
+        self._rough: Predictor | None = None
         self._points: tuple[tuple[int, ...], ...] | None = None
         self._placeable: dict[int, tuple[int, ...]] = {}
         self.remembered: dict[tuple[int, ...], Any] = {}
@@ -81,6 +84,15 @@ class Shape:
             chosen = [self.indices[at] for at in bits(mask)]
             found = self._predictions[mask] = self.predictor.predict(chosen)
         return found
+
+    def predict_roughly(self, mask: int) -> Prediction:
+        """As ``predict``, but measured rates within 7 % of each other count as one.
+
+        Measured rates are all different, so each of thousands of sets would else be worked out by itself.
+        """
+        if self._rough is None:
+            self._rough = Predictor(_evened_out(self.machine))
+        return self._rough.predict([self.indices[at] for at in bits(mask)])
 
     def gbps(self, mask: int) -> float | None:
         """Predicted GB/s of a set, to print; ``None`` when a link of it is only guessed at."""
@@ -150,7 +162,8 @@ class Shape:
         if comb(self.size, size) > _EXACT_SIZES:
             return ()
         masks = [_mask(chosen) for chosen in combinations(everything, size)]
-        scores = {mask: self.predict(mask).score for mask in masks}
+        predict = self.predict if len(masks) <= EXACT_SETS else self.predict_roughly
+        scores = {mask: predict(mask).score for mask in masks}
         best = max(scores.values())
         return tuple(mask for mask in masks if scores[mask] >= best * BAND)
 
@@ -207,39 +220,42 @@ def graph_of(problem: NodeProblem) -> NodeGraph | None:
 
     ``None`` without GPUs, and with more than sixteen of them. Kept per node until more than its use changes.
     """
-    derived = problem.frame.derived
-    if NodeGraph not in derived:
-        derived[NodeGraph] = _find_graph(problem)
-    found: NodeGraph | None = derived[NodeGraph]
+    return _graph_of(problem.frame)
+
+
+def _graph_of(frame: NodeFrame) -> NodeGraph | None:
+    if NodeGraph not in frame.derived:
+        frame.derived[NodeGraph] = _find_graph(frame)
+    found: NodeGraph | None = frame.derived[NodeGraph]
     return found
 
 
-def _find_graph(problem: NodeProblem) -> NodeGraph | None:
-    topology = problem.inventory.topologies.get(problem.node)
+def _find_graph(frame: NodeFrame) -> NodeGraph | None:
+    topology = frame.inventory.topologies.get(frame.node)
     if topology is not None:
-        found = _from_document(problem, topology)
+        found = _from_document(frame, topology)
         if found is not None:
             return found
-    finder = finder_of(problem.inventory.table)
+    finder = finder_of(frame.inventory.table)
     devices = [
         device
-        for device, record in enumerate(problem.frame.record_of)
+        for device, record in enumerate(frame.record_of)
         if (record.node_name or record.per_device)
-        and problem.usable >> device & 1
-        and is_gpu(finder, record.driver, problem.rows[device])
+        and frame.usable >> device & 1
+        and is_gpu(finder, record.driver, frame.rows[device])
     ]
     if not 0 < len(devices) <= MOST_GPUS:
         return None
-    told = facts(finder, [problem.rows[device] for device in devices])
+    told = facts(finder, [frame.rows[device] for device in devices])
     return NodeGraph(_shape_of_facts(told), devices, "device attributes")
 
 
 def predict_set(inventory: Inventory, node: str, devices: Iterable[DeviceKey]) -> Prediction | None:
     """What a set of GPUs on a node is worth; ``None`` when fewer than two of them are GPUs of that node."""
-    problem = NodeProblem(inventory, node, Plan(()), DEFAULT_1_37, None)
-    graph = graph_of(problem)
+    frame = frame_of(inventory, node, DEFAULT_1_37)
+    graph = _graph_of(frame)
     wanted = set(devices)
-    mask = _mask(number for number, key in enumerate(problem.keys) if key in wanted)
+    mask = _mask(number for number, key in enumerate(frame.keys) if key in wanted)
     chosen = 0 if graph is None else graph.to_shape(mask)
     if graph is None or chosen.bit_count() < 2:
         return None
@@ -299,14 +315,14 @@ def _read(spec: Mapping[str, Any]) -> Document | None:
     return Document(shape, index_of) if index_of and shape is not None else None
 
 
-def _from_document(problem: NodeProblem, topology: NodeTopology) -> NodeGraph | None:
+def _from_document(frame: NodeFrame, topology: NodeTopology) -> NodeGraph | None:
     """The published graph, over those of its GPUs that slices publish; ``None`` when it maps none."""
     document = document_of(topology)
     if document is None:
         return None
     where = {
         document.index_of[str(key)]: device
-        for device, key in enumerate(problem.keys)
+        for device, key in enumerate(frame.keys)
         if str(key) in document.index_of
     }
     if not where:
@@ -315,6 +331,25 @@ def _from_document(problem: NodeProblem, topology: NodeTopology) -> NodeGraph | 
     return NodeGraph(
         document.shape, [where.get(index, -1) for index in document.shape.indices], "NodeTopology"
     )
+
+
+def _evened_out(machine: Machine) -> Machine:
+    """The machine with one rate for all measured rates of a band, the lowest of them."""
+    measured = {
+        link.gbps for link in machine.links.values() if link.gbps and link.confidence is Confidence.MEASURED
+    }
+    lowest: dict[float, float] = {}
+    band: list[float] = []
+    for gbps in sorted(measured, reverse=True):
+        if band and gbps < band[0] * BAND:
+            band = []
+        band.append(gbps)
+        lowest.update(dict.fromkeys(band, gbps))
+    links = {
+        pair: msgspec.structs.replace(link, gbps=lowest[link.gbps]) if link.gbps in lowest else link
+        for pair, link in machine.links.items()
+    }
+    return msgspec.structs.replace(machine, links=links)
 
 
 def _mask(numbers: Iterable[int]) -> int:

@@ -55,14 +55,17 @@ class Nearest:
                 other = pick.alternative
                 if pick.claim != claim or other.admin or other.all_devices:
                     continue
-                if search.problem.keys[pick.device].driver not in drivers and self._told(pick.device):
+                eligible = search.eligible(other)
+                if search.problem.keys[pick.device].driver not in drivers and self._told(eligible):
                     count += 1
-                    candidates |= search.eligible(other)
-            if count and candidates.bit_count() > count:
+                    candidates |= eligible
+            if count:
                 yield Wish(claim, count, candidates)
 
-    def _told(self, device: int) -> bool:
-        return any(self._finder.value(name, self._rows[device]) is not None for name in _GRADES)
+    def _told(self, devices: int) -> bool:
+        """Whether any of them says where it is."""
+        rows = [self._rows[device] for device in bits(devices)]
+        return any(self._finder.value(name, row) is not None for row in rows for name in _GRADES)
 
     def grade(self, gpu: int, nic: int) -> int:
         """0 the same switch, 1 root, 2 NUMA node, 3 anything else."""

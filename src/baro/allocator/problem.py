@@ -50,13 +50,12 @@ class NodeProblem:
         node: str,
         plan: Plan,
         features: Features,
-        selectors: SelectorEngine | None,
+        selectors: SelectorEngine,
     ) -> None:
         frame = frame_of(inventory, node, features)
         if frame.error is not None:
             raise Fatal(frame.error)
-        if selectors is not None:
-            frame.use_engine(selectors)
+        frame.use_engine(selectors)
         self.frame = frame
         self.inventory = inventory
         self.node = node

@@ -13,7 +13,7 @@ from math import comb
 import msgspec
 
 from baro.allocator.frame import bits
-from baro.allocator.graph import BAND, Shape
+from baro.allocator.graph import BAND, EXACT_SETS, Shape
 
 _MAX_SETS = 20_000
 """More candidate sets than this for one claim are not all looked at: a good one is grown instead."""
@@ -100,7 +100,8 @@ def _find_options(shape: Shape, want: Wanted) -> tuple[Option, ...]:
         masks = [mask for mask in masks if any(not (mask | want.fixed) & ~i for i in shape.islands)]
     options: list[Option] = []
     band = -1
-    for as_fast in _bands(masks, lambda mask: shape.predict(mask | want.fixed).score):
+    predict = shape.predict if len(masks) <= EXACT_SETS else shape.predict_roughly
+    for as_fast in _bands(masks, lambda mask: predict(mask | want.fixed).score):
         for as_close in _bands(as_fast, lambda mask: shape.closeness(mask | want.fixed)):
             band += 1
             options += [Option(mask, band) for mask in as_close]

@@ -57,7 +57,7 @@ class StatusError(Exception):
             body["message"] = self.message
         if self.reason:
             body["reason"] = self.reason
-        if self.details:
+        if self.details or self.reason == "NotFound":  # kubectl debug reads them without a look
             body["details"] = self.details
         body["code"] = self.code
         return body

@@ -157,9 +157,28 @@ def _binary(compiler: Compiler, node: ast.Call) -> Code:
     left, key = compiler.compile(node.args[0]).run, compiler.compile(node.args[1])
     if node.function in ("_[_]", "_[?_]") and key.constant:
         _plan_key(key.value)
+    path = compiler.path(node.args[0])
+    if node.function == "_[_]" and path is not None and len(path.keys) == 2 and not path.optional:
+        return Code(_computed_key(left, path.keys, key.run))
     right = key.run
     operate = _BINARY[node.function]
     return Code(lambda device, frame: operate(left(device, frame), right(device, frame)))
+
+
+def _computed_key(left: Run, keys: tuple[str, ...], key: Run) -> Run:
+    """``device.attributes["domain"][key]``: without making a map of the domain each time."""
+    field, domain = keys
+
+    def run(device: DeviceView, frame: Frame) -> Any:
+        name = key(device, frame)
+        if type(name) is not str:
+            return operators.index(left(device, frame), name)
+        try:
+            return (device.attributes if field == "attributes" else device.capacity)[domain][name]
+        except KeyError:
+            raise CelRuntimeError(f"no such key: {name}") from None
+
+    return run
 
 
 def _plan_key(key: Any) -> None:

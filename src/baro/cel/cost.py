@@ -81,12 +81,15 @@ class Report(Protocol):
     def forbidden(self, path: str, detail: str) -> None: ...
 
 
-def check_selector(report: Report, path: str, expression: str) -> None:
+def check_selector(
+    report: Report, path: str, expression: str, environment: EnvironmentName = "admission"
+) -> None:
     """Reports what ``admission_problems`` finds for the expression at ``path``: a validation hook.
 
-    An internal error is reported as an invalid value: reports know no other way yet.
+    With the gate DRAListTypeAttributes on, a server compiles new expressions as ``stored`` ones are; the
+    default is its default. An internal error is reported as an invalid value: reports know no other way yet.
     """
-    for problem in admission_problems(expression):
+    for problem in admission_problems(expression, environment):
         if problem.reason == "Too long":
             report.too_long(path, MAX_EXPRESSION_BYTES)
         elif problem.reason == "Forbidden":

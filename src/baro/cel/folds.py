@@ -129,12 +129,14 @@ def _search(over: Run, slots: tuple[int, int | None], body: Run, rest: tuple[boo
     def run(device: DeviceView, frame: Frame) -> bool:
         failure: CelRuntimeError | None = None
         for one, other in rounds(over(device, frame), second is not None):
-            spend(frame, charge)
+            frame[0] -= charge
+            if frame[0] < 0:
+                raise CelRuntimeError(LIMIT_MESSAGE, absorbable=False)
             frame[first] = one
             if second is not None:
                 frame[second] = other
             try:
-                value = body(device, frame)
+                value: object = body(device, frame)
             except CelRuntimeError as error:
                 if not error.absorbable:
                     raise

@@ -54,9 +54,22 @@ class Program:
     """
 
     __slots__ = (
-        "_counted", "_deep", "_estimate", "_explanation", "_panics", "_plain", "_run", "_slots",
+        "__weakref__",
+        "_counted",
+        "_deep",
+        "_estimate",
+        "_explanation",
+        "_panics",
+        "_plain",
+        "_run",
+        "_slots",
         "_whole_reads",
-        "columns", "compared", "environment", "expression", "reads", "tree",
+        "columns",
+        "compared",
+        "environment",
+        "expression",
+        "reads",
+        "tree",
     )  # fmt: skip
 
     def __init__(self, expression: str, environment: EnvironmentName, tree: Node) -> None:

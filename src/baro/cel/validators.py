@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from baro.cel import ast, types
 from baro.cel.ast import Node, walk
 from baro.cel.errors import CelCompileError, CelRuntimeError, Issue, Source
@@ -48,7 +50,9 @@ def _try_literal(function: str, value: object) -> None:
     from baro.cel.functions.times import parse_duration, parse_timestamp  # noqa: PLC0415 as above
 
     if type(value) is str:
-        checks = {"duration": parse_duration, "timestamp": parse_timestamp, "matches": compile_regex}
+        checks: dict[str, Callable[[str], object]] = {
+            "duration": parse_duration, "timestamp": parse_timestamp, "matches": compile_regex,
+        }  # fmt: skip
         checks[function](value)
     elif type(value) is int and function == "timestamp":
         checked_timestamp(value * 10**9)

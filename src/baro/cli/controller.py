@@ -71,7 +71,7 @@ def command(  # noqa: PLR0913 - one parameter an option
     settings = Settings(namespace=namespace, orphan_grace_s=orphan_grace)
     with (
         KubeClient.connect(url=server, kubeconfig_path=kubeconfig, context=context) as api,
-        closing(EventQueue(EventRecorder(api, component="baro"), log=progress)) as events,
+        closing(EventQueue(EventRecorder(api, component="baro"), log=progress, threads=4)) as events,
         closing(
             Planner(api, with_policy(policy), settings=settings, log=progress, writers=writers, events=events)
         ) as planner,

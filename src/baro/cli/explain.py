@@ -48,8 +48,19 @@ def command(
     A name is pod/NAME, claim/NAME, NAMESPACE/NAME or NAME (a pod first). Without a name, all pending pods are
     explained. Exit code 0: everything named is placed or would fit now; 1: something is pending for a reason.
     """
+    from msgspec import structs  # noqa: PLC0415 - a lazy module imports on use
+
     from baro.cli.place import _features as features_of  # noqa: PLC0415 - a lazy module imports on use
-    from baro.diagnosis.explain import Options, World, documents, explain, named, pending  # noqa: PLC0415
+    from baro.diagnosis.explain import (  # noqa: PLC0415
+        Options,
+        Verdict,
+        World,
+        alike,
+        documents,
+        explain,
+        named,
+        pending,
+    )
 
     features = features_of(kube_version or _NEWEST, gates)
     evidence = open_source(source)
@@ -59,11 +70,17 @@ def command(
     subjects = [named(world, name) for name in names] if names else list(pending(world))
     if not subjects:
         progress("no pod is waiting for a node")
-    said = [explain(world, subject) for subject in subjects]
+    grouped = [(subject, ()) for subject in subjects] if names else alike(world, subjects)
+    said = [
+        structs.replace(explain(world, first), alike=tuple("/".join(other.key) for other in others))
+        for first, others in grouped
+    ]
     if output in ("json", "yaml"):
         emit(documents(said), output)
     else:
         _print(said, wide=output == "wide")
+    if any(item.verdict is Verdict.UNKNOWN for item in said):
+        return 3
     return 0 if all(item.settled for item in said) else 1
 
 

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from baro.cli.output import emit, output_option, progress, style
-from baro.model.errors import Where
+from baro.model.errors import InputError, Where
 from baro.model.findings import Finding, Severity, ranked, worst
 from baro.model.names import API_VERSION
 
 if TYPE_CHECKING:
-    from baro.cli.lint_server import Live
+    from baro.cli.lint_server import Answer, Live
     from baro.diagnosis.catalogue import Catalogue
     from baro.diagnosis.lint import Judged, Target
     from baro.model.load import Loaded
 
 COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+_EMPTY = ("no object in it", "a list, not an object", "a text, not an object")
 KUBE_VERSIONS = ("1.34", "1.35", "1.36", "1.37", "1.38")
 
 
@@ -36,7 +38,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     kubeconfig: str | None = None
     context: str | None = None
     url: str | None = None
-    namespace: str = "default"
+    namespace: str | None = None
 
 
 def lint_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,9 +70,7 @@ def lint_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--context", metavar="NAME", help="For --server: context of the kubeconfig."),
         click.option("--url", metavar="URL", help="For --server: a server that asks for no credentials."),
-        click.option(
-            "-n", "--namespace", default="default", show_default=True, help="For objects that name none."
-        ),
+        click.option("-n", "--namespace", metavar="NAME", help="For --server: of objects that name none."),
         click.option("--fix", is_flag=True, help="Mend the files in place; stdin goes to stdout."),
         click.option("--diff", is_flag=True, help="Show what --fix would change, and write nothing."),
         click.option("--mended", is_flag=True, help="Print the mended text of all files and no findings."),
@@ -111,7 +111,11 @@ def command(
 
         return lint_files.mend(work, write=fix, show_diff=diff)
     judged = work.judge(work.documents)
-    _print(work, judged, output)
+    answers: list[Answer] = []
+    if work.live is not None:
+        answers = work.live.answers(judged)
+        judged = tuple(work.live.noted(one, answer) for one, answer in zip(judged, answers, strict=True))
+    _print(work, judged, answers, output)
     return exit_code([finding for one in judged for finding in one.findings], settings.fail_on)
 
 
@@ -138,7 +142,7 @@ class Work:
 
         self.settings = settings
         self.target = _target(settings)
-        self.documents: tuple[Loaded, ...] = load_paths(settings.files)
+        self.documents: tuple[Loaded, ...] = tuple(_documents(settings.files))
         self.evidence: tuple[Loaded, ...] = load_paths(settings.evidence) if settings.evidence else ()
         self.live: Live | None = None
         if settings.server:
@@ -157,8 +161,33 @@ class Work:
             evidence=(*others, *(one for one in self.evidence if one.kind != "ResourceSlice")),
             target=self.target,
             silenced=self.settings.silenced,
-            whole=self.settings.server,
         )
+
+
+def _documents(paths: Sequence[str]) -> Iterator[Loaded]:
+    """The objects of the paths. In a folder, files that hold something else (values of a chart) are left out,
+    and named; files that cannot be read are errors there too."""
+    from baro.model.load import load_paths  # noqa: PLC0415 - a lazy module imports on use
+    from baro.model.textio import Limits, files_below  # noqa: PLC0415
+
+    for path in paths:
+        if not _is_folder(path):
+            yield from load_paths([path])
+            continue
+        for file in files_below(Path(path), Limits()):
+            try:
+                yield from load_paths([file])
+            except InputError as error:
+                if not error.what.startswith("Object '") and error.what not in _EMPTY:
+                    raise
+                progress(f"{file} is left out: {error.what}")
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return path != "-" and Path(path).is_dir()
+    except OSError:  # what is wrong with the path is said when it is read
+        return False
 
 
 def _target(settings: Settings) -> Target:
@@ -181,9 +210,8 @@ def _target(settings: Settings) -> Target:
 # --- printing --------------------------------------------------------------------------------------------
 
 
-def _print(work: Work, judged: Sequence[Judged], output: str) -> None:
+def _print(work: Work, judged: Sequence[Judged], answers: Sequence[Answer], output: str) -> None:
     findings = ranked(finding for one in judged for finding in one.findings)
-    answers = work.live.answers(judged) if work.live is not None else []
     if output == "sarif":
         from importlib.metadata import version  # noqa: PLC0415
 
@@ -220,14 +248,14 @@ def print_findings(findings: Sequence[Finding], indent: str = "") -> None:
             click.echo(f"{indent}  remedy: {item.remedy}")
 
 
-def print_answers(judged: Sequence[Judged], answers: Sequence[dict[str, Any]]) -> None:
+def print_answers(judged: Sequence[Judged], answers: Sequence[Answer]) -> None:
     """What the API server says to each document: offline and, if one was asked, live."""
     for index, one in enumerate(judged):
-        said = {None: "no rules for this kind", "": "accepted"}.get(one.server, one.server)
+        said = {None: "no rules for this kind", "": "accepted"}.get(one.server, one.server) or ""
         click.echo(f"{one.document.where}")
-        click.echo(f"  offline: {said}")
+        click.echo("  offline: " + said.replace("\n", "\n           "))
         if answers:
-            click.echo(f"  server:  {answers[index]['shown']}")
+            click.echo("  server:  " + answers[index].shown().replace("\n", "\n           "))
 
 
 def _place(where: Where) -> str:
@@ -264,7 +292,7 @@ def github(item: Finding) -> str:
 
 
 def report(
-    findings: Sequence[Finding], judged: Sequence[Judged] = (), answers: Sequence[dict[str, Any]] = ()
+    findings: Sequence[Finding], judged: Sequence[Judged] = (), answers: Sequence[Answer] = ()
 ) -> dict[str, Any]:
     """The findings as a document: ``{apiVersion, kind: LintReport, findings: […], documents: […]}``."""
     server = {note.finding: note for one in judged for note in one.notes}
@@ -292,7 +320,7 @@ def report(
             "object": one.document.where.object,
             "accepted": None if one.server is None else not one.server,
             "message": one.server or None,
-            **({"server": answers[index]} if answers else {}),
+            **({"server": answers[index].document()} if answers else {}),
         }
         for index, one in enumerate(judged)
     ]

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from baro.cli.output import progress
+from baro.diagnosis.lint.registry import note
 from baro.kube.client import KubeClient
 from baro.kube.dryrun import DryRun, dry_run
 from baro.model.errors import BaroError, UnreachableError, Where
@@ -25,7 +28,6 @@ class Live:
     """One server: what its devices publish, and its answers."""
 
     def __init__(self, settings: Settings) -> None:
-        self.namespace = settings.namespace
         self._settings = settings
         self.evidence: tuple[Loaded, ...] = tuple(self._read())
 
@@ -52,30 +54,54 @@ class Live:
                     found.append(Loaded(item.to_dict(), Where(file=client.url, object=name)))
         return found
 
-    def answers(self, judged: Sequence[Judged]) -> list[dict[str, Any]]:
-        """For each document: accepted, message, and whether the offline answer agrees."""
-        found: list[dict[str, Any]] = []
+    def answers(self, judged: Sequence[Judged]) -> list[Answer]:
+        """For each document what the server says. Raises ``UnreachableError``."""
         with self._client() as client:
-            for one in judged:
-                answer = dry_run(client, one.document.body, self.namespace)
-                found.append(_answer(answer, one.server))
-        return found
+            namespace = self._settings.namespace or client.namespace or "default"
+            return [
+                Answer(live=dry_run(client, one.document.body, namespace), offline=one.server)
+                for one in judged
+            ]
+
+    def noted(self, judged: Judged, answer: Answer) -> Judged:
+        """The document with a finding more, where the server refuses what lint takes for right."""
+        if answer.live.accepted is not False or judged.server:
+            return judged
+        found = note("server-refuses", answer.live.message, judged.document.where)
+        return msgspec.structs.replace(judged, notes=(*judged.notes, found))
 
 
-def _answer(answer: DryRun, offline: str | None) -> dict[str, Any]:
-    agrees: bool | None = None
-    if answer.accepted is not None and offline is not None:
-        agrees = answer.accepted == (not offline)
-    words = {True: "accepted", False: "refused", None: "not judged"}[answer.accepted]
-    shown = f"{words}: {answer.message}" if answer.message else words
-    if agrees is not None:
-        shown += "" if agrees else " (lint disagrees)"
-        shown += " (in the same words)" if agrees and offline and answer.message == offline else ""
-    return {
-        "accepted": answer.accepted,
-        "message": answer.message or None,
-        "warnings": list(answer.warnings),
-        "agrees": agrees,
-        "sameWords": None if agrees is None else answer.message == (offline or ""),
-        "shown": shown,
-    }
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server says to a document, beside what lint says: ``offline`` as in ``Judged.server``."""
+
+    live: DryRun
+    offline: str | None
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether both accept or both refuse; None where one of them does not judge."""
+        if self.live.accepted is None or self.offline is None:
+            return None
+        return self.live.accepted == (not self.offline)
+
+    @property
+    def same_words(self) -> bool | None:
+        return None if self.agrees is None else self.live.message == self.offline
+
+    def shown(self) -> str:
+        """For a terminal."""
+        words = {True: "accepted", False: "refused", None: "not judged"}[self.live.accepted]
+        if self.agrees is False:
+            words += " (lint disagrees)"
+        elif self.same_words and self.offline:
+            return f"{words} (in the same words)"
+        return f"{words}: {self.live.message}" if self.live.message else words
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "accepted": self.live.accepted,
+            "message": self.live.message or None,
+            "warnings": list(self.live.warnings),
+            "agrees": self.agrees,
+            "sameWords": self.same_words,
+        }

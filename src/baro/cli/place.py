@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 @click.option("--node", "nodes", multiple=True, help="Consider only this node (may be repeated).")
 @click.option(
     "--policy",
-    type=click.Choice(["topology", "first-fit"]),
+    type=click.Choice(["topology", "first-fit", "best-effort"]),
     default="topology",
     show_default=True,
-    help="first-fit makes kube-scheduler's own choice.",
+    help="first-fit makes kube-scheduler's own choice, best-effort that of NVIDIA's device plugin.",
 )
 @click.option("--together", is_flag=True, help="Place all claims on one node, as those of one pod.")
 @click.option("--gang", "one_gang", is_flag=True, help="Place all pods or none, on any nodes.")
@@ -258,8 +258,8 @@ def _print(placed: Sequence[Answer], output: str) -> None:
     click.echo(table(rows, _HEADERS))
     for asked, found in placed:
         title = cast("Group", asked).title if isinstance(found, Placement) else cast("Any", asked)[0].title
-        shown = found.reasons if output == "wide" or not found.fits else found.reasons[:1]
-        for line in shown if output == "wide" else shown[:_MOST_REASONS]:
+        most = 1 if isinstance(found, Placement) or not found.left_out else 2
+        for line in found.reasons if output == "wide" else found.reasons[:most]:
             click.echo(f"{title}: {line}")
         if output == "wide":
             click.echo(f"{title}: {_work(found)}")
@@ -270,7 +270,6 @@ def _print(placed: Sequence[Answer], output: str) -> None:
 
 _HEADERS = ("FOR", "NODE", "DEVICES", "GB/S")
 _NODE_HEADERS = ("NODE", "OUTCOME", "FREE GPUS", "ISLAND", "GB/S", "WORK", "WHY")
-_MOST_REASONS = 1
 
 
 def _row(group: Group, placement: Placement) -> tuple[str, str, str, str]:

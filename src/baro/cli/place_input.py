@@ -7,31 +7,26 @@ would publish; beside slices of that node it tells how its GPUs are linked.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
+from baro.cli import place_machines
 from baro.cli.output import progress
+from baro.cli.place_groups import read_groups
 from baro.cli.sources import SourceOptions, open_source
-from baro.diagnosis.evidence import CaptureKind, Evidence
+from baro.diagnosis.evidence import Evidence
 from baro.diagnosis.files import read_files
 from baro.inventory import Snapshot
-from baro.model.errors import BaroError, InputError
-from baro.model.kinds.baro import NodeTopology
-from baro.model.kinds.base import KubeObject, ObjectMeta
-from baro.model.kinds.core import Node, Pod
-from baro.model.kinds.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from baro.model.names import DRIVER
+from baro.model.errors import InputError
+from baro.model.kinds.base import KubeObject
+from baro.model.kinds.core import Pod
+from baro.model.kinds.resource import ResourceClaim, ResourceClaimTemplate
 from baro.placement import requests
 from baro.placement.gang.objects import Gang, Groups, gangs, key_of_gang
 from baro.placement.requests import Claims, Group, groups, key_of
-
-if TYPE_CHECKING:
-    from baro.topology.machine import Machine
 
 K = TypeVar("K", bound=KubeObject)
 _NOT_NEEDED = frozenset({"namespaces", "events", "daemonsets", "deployments", "machinespecs"})
@@ -57,22 +52,24 @@ def read(files: Sequence[str], source: SourceOptions, *, one_gang: bool = False)
     asked = read_files(files) if files else None
     if asked is not None and asked.unreadable:
         raise asked.unreadable[0]
-    machines = _machines(asked) if asked else {}
+    machines = place_machines.machines(asked) if asked else {}
     world = _world(
         source,
         have_files=asked is not None,
         have_devices=bool(asked and (asked.snapshot.slices or asked.snapshot.node_topologies or machines)),
     )
     if world is not None:
-        machines = {**_machines(world), **machines}
+        machines = {**place_machines.machines(world), **machines}
     where = "the files" if world is None or source.paths else "the cluster or the files"
     own = _own(asked, world, source)
     snapshot = _merged(world, asked)
-    snapshot = _with_machines(snapshot, machines)
+    snapshot = place_machines.with_machines(snapshot, machines)
     templates = _by_name([*(world.templates if world else ()), *(asked.templates if asked else ())])
     known = Claims(snapshot.claims, templates, where)
     documents = [item for found in (world, asked) if found for item in found.documents]
     bodies = [item.body for item in documents if item.kind in ("PodGroup", "Workload")]
+    if world is not None:
+        bodies = [*read_groups(source, own.pods), *bodies]
     wanted = _wanted(own, snapshot, known, Groups(bodies), one_gang=one_gang)
     _check(snapshot, wanted, own, where)
     return Question(snapshot=snapshot, wanted=wanted, known=known, where=where)
@@ -267,138 +264,3 @@ def together(question: Question) -> Question:
         else:
             parts.append(item)
     return msgspec.structs.replace(question, wanted=(requests.together(parts),))
-
-
-# --- machines --------------------------------------------------------------------------------------------
-
-
-def _machines(found: Evidence) -> dict[str, Machine]:
-    """Machines that are given as such, by the name of their node."""
-    machines: dict[str, Machine] = {}
-    for item in found.captures:
-        if item.kind in (CaptureKind.TOPO, CaptureKind.SMI_XML):
-            from baro.topology import smi_xml, topo_m  # noqa: PLC0415 - only for captures
-
-            parse = topo_m.parse if item.kind is CaptureKind.TOPO else smi_xml.parse
-            name = item.node or _node_name(item.where.file)
-            machines[name] = parse(item.text, item.where.file or "")
-    for document in found.documents:
-        if document.kind in ("MachineTopology", "MachineProfile"):
-            machines[_document_name(document.body, document.where.file)] = _of_document(document)
-    return machines
-
-
-def _of_document(document: Any) -> Machine:
-    from baro.topology.document import from_document  # noqa: PLC0415
-    from baro.topology.profiles import profile_from  # noqa: PLC0415
-
-    file = document.where.file or ""
-    if document.kind == "MachineTopology":
-        return from_document(document.body, file)
-    return profile_from(document.body, file).machine()
-
-
-def _document_name(body: dict[str, Any], file: str | None) -> str:
-    metadata = body.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else body.get("name")
-    return name if isinstance(name, str) and name else _node_name(file)
-
-
-def _node_name(file: str | None) -> str:
-    """A node's name for a machine that nothing names: the file's."""
-    stem = re.sub(r"[^a-z0-9]+", "-", Path(file or "machine").name.lower().split(".")[0]).strip("-")
-    return stem or "machine"
-
-
-def _with_machines(snapshot: Snapshot, machines: dict[str, Machine]) -> Snapshot:
-    """Nodes, slices and graphs for machines; classes too, when there are none."""
-    if not machines:
-        return _with_graph_slices(snapshot)
-    from baro.agent.slices import desired_slices, node_topology  # noqa: PLC0415
-
-    slices, graphs, nodes = list(snapshot.slices), list(snapshot.node_topologies), list(snapshot.nodes)
-    published = {item.spec.node_name for item in snapshot.slices}
-    for name, machine in machines.items():
-        if name in published:
-            graphs.append(_graph(name, machine, snapshot.slices))
-            continue
-        slices += desired_slices(_named(machine), node=name, driver=DRIVER)
-        graphs.append(node_topology(_named(machine), node=name, driver=DRIVER))
-        if name not in {node.metadata.name for node in nodes}:
-            nodes.append(Node(metadata=ObjectMeta(name=name)))
-    return msgspec.structs.replace(
-        snapshot,
-        nodes=tuple(nodes),
-        slices=tuple(slices),
-        node_topologies=_by_name(graphs),
-        classes=snapshot.classes or _classes(),
-    )
-
-
-def _named(machine: Machine) -> Machine:
-    """The machine with a minor number for each GPU, which devices are named by: the index where unknown."""
-    gpus = tuple(
-        gpu if gpu.minor is not None else msgspec.structs.replace(gpu, minor=gpu.index)
-        for gpu in machine.gpus
-    )
-    return msgspec.structs.replace(machine, gpus=gpus)
-
-
-def _graph(node: str, machine: Machine, slices: Sequence[ResourceSlice]) -> NodeTopology:
-    """How the published GPUs of a node are linked: devices are found by UUID, PCI bus id, or number."""
-    from baro.topology.document import to_document  # noqa: PLC0415
-
-    spec = {k: v for k, v in to_document(machine).items() if k not in {"apiVersion", "kind"}}
-    devices: dict[str, int] = {}
-    for item in slices:
-        if item.spec.node_name != node:
-            continue
-        for device in item.spec.devices:
-            index = _index_of(device.name, device.attributes, machine)
-            if index is not None:
-                devices[f"{item.spec.driver}/{item.spec.pool.name}/{device.name}"] = index
-    progress(f"node {node}: links of {len(devices)} GPUs are those of the machine that was given")
-    return NodeTopology(metadata=ObjectMeta(name=node), spec={**spec, "devices": devices})
-
-
-def _index_of(name: str, attributes: Any, machine: Machine) -> int | None:
-    told = {key.rpartition("/")[2]: value.string for key, value in attributes.items()}
-    for gpu in machine.gpus:
-        if gpu.uuid is not None and told.get("uuid") == gpu.uuid:
-            return gpu.index
-        if gpu.pci_bus_id is not None and (told.get("pciBusID") or "").lower() == gpu.pci_bus_id.lower():
-            return gpu.index
-    number = re.fullmatch(r"gpu-(\d+)", name)
-    known = {gpu.index for gpu in machine.gpus if gpu.uuid is None and gpu.pci_bus_id is None}
-    return int(number[1]) if number and int(number[1]) in known else None
-
-
-def _with_graph_slices(snapshot: Snapshot) -> Snapshot:
-    """Slices for NodeTopology documents whose devices nobody publishes."""
-    published = {item.spec.node_name for item in snapshot.slices}
-    machines: dict[str, Machine] = {}
-    for item in snapshot.node_topologies:
-        if item.metadata.name not in published and item.spec:
-            from baro.model.names import API_VERSION  # noqa: PLC0415
-            from baro.topology.document import KIND, from_document  # noqa: PLC0415
-
-            body = {"apiVersion": API_VERSION, "kind": KIND, **item.spec}
-            devices = item.spec.get("devices") or {}
-            body["devices"] = {key: facts for key, facts in devices.items() if isinstance(facts, dict)}
-            try:
-                machines[item.metadata.name] = from_document(body, f"NodeTopology {item.metadata.name}")
-            except BaroError as error:
-                progress(f"left out: {error}")
-    return _with_machines(snapshot, machines) if machines else snapshot
-
-
-def _classes() -> tuple[DeviceClass, ...]:
-    """baro's device classes, for files that have none."""
-    from baro.demo.cluster import manifest  # noqa: PLC0415
-    from baro.model.decode import to_kind  # noqa: PLC0415
-
-    found = (to_kind(document.body, document.where) for document in manifest("deviceclasses.yaml"))
-    classes = tuple(item for item in found if isinstance(item, DeviceClass))
-    names = ", ".join(item.metadata.name for item in classes)
-    progress(f"there is no DeviceClass in the files: taking baro's own ({names})")
-    return classes

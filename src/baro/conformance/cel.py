@@ -17,6 +17,7 @@ from baro.cel.environment import EnvironmentName
 from baro.conformance.tally import Agreement
 from baro.model.errors import InputError, Where
 from baro.model.kinds.resource import DeviceAttribute, DeviceCapacity
+from baro.model.quantity import QuantityError
 
 
 class Record(NamedTuple):
@@ -35,23 +36,24 @@ class Record(NamedTuple):
 
 def read(raw: Mapping[str, Any]) -> Record:
     """A record from its JSON, with the answers of 1.37 (``v1_37``) before those of the first recording."""
+    name = str(raw.get("name", ""))
     if not isinstance(raw.get("expr"), str):
-        name = str(raw.get("name", ""))
-        raise InputError(
-            "a CEL record needs expr", where=Where(object=name), next_step="see docs/conformance.md"
-        )
-    newer = raw.get("v1_37") or {}
-    parts = {key: {**raw.get(key, {}), **newer.get(key, {})} for key in ("compile", "admission", "eval")}
+        raise _error("a CEL record needs expr, a text", name)
+    newer = _member(raw, "v1_37", name)
+    parts = {
+        key: {**_member(raw, key, name), **_member(newer, key, name)}
+        for key in ("compile", "admission", "eval")
+    }
     if parts["compile"].get("ok"):
         parts["compile"].pop("error", None)
     admission = parts["admission"] or parts["compile"]
     evaluated = parts["eval"]
     failed = evaluated.get("result") == "error"
     return Record(
-        name=str(raw.get("name", "")),
+        name=name,
         category=str(raw.get("category", "")),
         expression=raw["expr"],
-        device=raw.get("device") or {},
+        device=_member(raw, "device", name),
         compile_error=parts["compile"].get("error"),
         admission_error=None if admission.get("ok") else admission.get("error"),
         result=evaluated.get("error") if failed else evaluated.get("result"),
@@ -59,16 +61,28 @@ def read(raw: Mapping[str, Any]) -> Record:
     )
 
 
+def _member(raw: Mapping[str, Any], key: str, name: str) -> dict[str, Any]:
+    found = raw.get(key) or {}
+    if not isinstance(found, dict):
+        raise _error(f"{key} is an object", name, key)
+    return found
+
+
+def _error(what: str, name: str, path: str | None = None) -> InputError:
+    where = Where(object=name or None, path=path)
+    return InputError(what, where=where, next_step="see docs/conformance.md for the members of a record")
+
+
 def device(raw: Mapping[str, Any]) -> DeviceView:
     """The view of a device given in API form. Raises ``InputError`` for what is no device."""
     try:
         attributes = msgspec.convert(raw.get("attributes") or {}, dict[str, DeviceAttribute])
         capacity = msgspec.convert(raw.get("capacity") or {}, dict[str, DeviceCapacity])
-    except msgspec.ValidationError as error:
-        where = Where(object=str(raw.get("name", "")), path="device")
+        multiple = bool(raw.get("allowMultipleAllocations"))
+        return view_of(str(raw.get("driver", "")), attributes, capacity, multiple)
+    except (msgspec.ValidationError, QuantityError) as error:
+        where = Where(object=str(raw.get("name", "")) or None, path="device")
         raise InputError(str(error), where=where, next_step="write the device as the API does") from None
-    multiple = bool(raw.get("allowMultipleAllocations"))
-    return view_of(str(raw.get("driver", "")), attributes, capacity, multiple)
 
 
 def refusal(expression: str, environment: EnvironmentName = "stored") -> str | None:
@@ -121,7 +135,7 @@ def agreement(ours: Mapping[str, Any], record: Record, raw: Mapping[str, Any]) -
         "text": compiled.get("error") == record.compile_error
         and admission.get("error") == record.admission_error,
     }
-    if record.compile_error is None and compiled["ok"]:
+    if record.compile_error is None and compiled["ok"] and record.result is not None:
         evaluated = ours["eval"]
         result = evaluated["error"] if evaluated["result"] == "error" else evaluated["result"]
         found["result"] = result == record.result

@@ -1,4 +1,4 @@
-"""Events written beside the work: a thread of their own, a bounded queue, and a count of what was dropped.
+"""Events written beside the work: threads of their own, a bounded queue, and a count of what was dropped.
 
 Events explain; nothing waits for one, and a server that is slow or refuses them must not keep pods waiting.
 """
@@ -6,6 +6,7 @@ Events explain; nothing waits for one, and a server that is slow or refuses them
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -34,11 +35,14 @@ class _Event(msgspec.Struct, frozen=True):
 
 
 class EventQueue:
-    """Takes events at once and hands them to ``inner``, in order. ``log`` hears what went wrong, each error
-    once, and how many events were dropped.
+    """Takes events at once and hands them to ``inner``: in order with one thread, nearly so with more.
+
+    ``log`` hears what went wrong, each error once, and how many events were dropped.
     """
 
-    def __init__(self, inner: Inner, *, log: Callable[[str], None], limit: int = LIMIT) -> None:
+    def __init__(
+        self, inner: Inner, *, log: Callable[[str], None], limit: int = LIMIT, threads: int = 1
+    ) -> None:
         self._inner = inner
         self._log = log
         self._limit = limit
@@ -47,8 +51,11 @@ class EventQueue:
         self._dropped = 0
         self._closing = False
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._run, daemon=True, name="baro-events")
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._run, daemon=True, name="baro-events") for _ in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def record(self, about: KubeObject, *, reason: str, message: str, type_: str = "Normal") -> bool:
         """Queues the event; ``False`` when the queue is full, and the event is dropped. From any thread."""
@@ -61,11 +68,13 @@ class EventQueue:
             return True
 
     def close(self, timeout_s: float = FLUSH_S) -> None:
-        """Writes what is queued, for at most ``timeout_s``, and ends the thread. Calling it twice is fine."""
+        """Writes what is queued, for at most ``timeout_s``, and ends the threads. Twice is fine."""
         with self._changed:
             self._closing = True
-            self._changed.notify()
-        self._thread.join(timeout_s)
+            self._changed.notify_all()
+        until = time.monotonic() + timeout_s
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
         with self._changed:
             self._dropped += len(self._waiting)
             self._waiting.clear()
@@ -90,8 +99,9 @@ class EventQueue:
     def _failed(self, error: BaroError) -> None:
         with self._changed:
             self._dropped += 1
-        if str(error) not in self._said:
+            known = str(error) in self._said
             self._said.add(str(error))
+        if not known:
             self._log(f"an event is not written: {error}")
 
     def _report(self) -> None:

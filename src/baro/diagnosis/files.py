@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import msgspec
 import yaml
 
+from baro.diagnosis import describe
 from baro.diagnosis.evidence import Capture, CaptureKind, Evidence, Missing, from_documents
 from baro.model.errors import InputError, TooLargeError, Where
 from baro.model.load import STDIN, Limits, Loaded, load_bytes
@@ -111,7 +112,10 @@ def _take(data: bytes, file: str, limits: Limits, documents: list[Loaded], captu
         return
     if len(data) > CAPTURE_BYTES:
         raise TooLargeError(f"more than {CAPTURE_BYTES // 2**20} MiB", where=Where(file=file))
-    captures.append(capture(data, file))
+    taken = capture(data, file)
+    captures.append(taken)
+    if taken.kind is CaptureKind.DESCRIBE:
+        documents += [Loaded(body, Where(file=file)) for body in describe.nodes(taken.text)]
 
 
 def capture(data: bytes, file: str) -> Capture:

@@ -6,11 +6,14 @@ Values are converted to CEL's once per vocabulary entry, not per device. Imports
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from baro.cel.columns import needed_columns
 from baro.cel.device import AttributeError_, ColumnRef, DeviceView, Value, attribute_value
+from baro.cel.program import Program
 from baro.cel.reading import MapKind
 from baro.inventory.columns import Column, DeviceTable, Name, TypedValue
 from baro.model.kinds.resource import DeviceAttribute
@@ -31,6 +34,9 @@ class CelTable:
         """By identity of the column: code → why the value cannot be converted. Empty in a sound cluster."""
         self._codes_of: dict[int, tuple[int, dict[object, int]]] = {}
         """By identity of the column: how many codes are in the index, and code by type and value."""
+        self._needed: WeakKeyDictionary[Program, tuple[int, list[tuple[Column, bool]]]] = WeakKeyDictionary()
+        """Program → number of columns when it was looked at, and those it needs, with whether their presence
+        is all."""
         self._revision = -1
 
     @property
@@ -65,6 +71,22 @@ class CelTable:
         """The columns of attributes or of capacities, in the order in which ``view`` has them."""
         held = self._table.attributes if kind == "attribute" else self._table.capacities
         return tuple(ColumnRef(kind, domain, name) for domain, name in held)
+
+    def shape(self, program: Program, row: int) -> tuple[int, ...]:
+        """What a program that reads whole maps can tell of a row: rows of one shape get one answer."""
+        held = len(self._table.attributes) + len(self._table.capacities)
+        known = self._needed.get(program)
+        if known is None or known[0] != held:
+            needed = needed_columns(program, self)
+            read = [(self._column(ref), only_presence) for ref, only_presence in needed.items()]
+            known = held, [(column, only) for column, only in read if column is not None]
+            self._needed[program] = known
+        return tuple(
+            [
+                int(column.code(row) != 0) if only_presence else column.code(row)
+                for column, only_presence in known[1]
+            ]
+        )
 
     def code_of(self, column: ColumnRef, value: Value) -> int:
         """The code of a value, 0 when no device has it."""

@@ -68,6 +68,8 @@ class Inventory:
         for claim in snapshot.claims:
             if claim.status.allocation is not None:
                 self.usage.hold(claim)
+        # Readers that look for changes must see nodes also where there are no slices yet.
+        self._bump(None)
 
     # --- questions ---------------------------------------------------------------------------------------
 

@@ -322,12 +322,13 @@ class KubeClient:
             status = _Status(message=shown or response.reason_phrase)
         thing = f"{r.plural} {namespace}/{name}" if namespace and name else f"{r.plural} {namespace or name}"
         seconds = response.headers.get("Retry-After", "")
+        _, _, part = response.request.url.path.partition(f"/{name}/") if name else ("", "", "")
         return from_status(
             code=response.status_code,
             reason=status.reason or "",
             message=status.message or response.reason_phrase,
             verb=verb,
-            resource=r.resource,
+            resource=f"{r.resource}/{part}" if part else r.resource,
             where=Where(object=thing.strip()),
             retry_after=float(seconds) if seconds.isdigit() else None,
         )
@@ -408,7 +409,7 @@ class HttpWatch(Generic[T]):
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines of a byte stream. Events come by the thousand: as text they would be decoded and encoded again."""
+    """Lines of a byte stream. As text, thousands of events would be decoded and encoded again."""
     rest = b""
     for chunk in chunks:
         *whole, rest = (rest + chunk if rest else chunk).split(b"\n")

@@ -75,12 +75,15 @@ def from_status(
     where: Where | None = None,
     retry_after: float | None = None,
 ) -> BaroError:
-    """The error for a Status object. ``verb`` and ``resource`` are RBAC's words for the call."""
+    """The error for a Status object. ``verb`` and ``resource`` are RBAC's words for the call, such as
+    ``pods/status`` or ``resourceclaims.resource.k8s.io``.
+    """
     if code in (401, 403):
+        whole, _, part = resource.partition("/")
         return ForbiddenError(
             f"the server does not allow to {verb} {resource}: {message}",
             where=where,
-            next_step=f"kubectl auth can-i {verb} {resource}"
+            next_step=f"kubectl auth can-i {verb} {whole}{f' --subresource={part}' if part else ''}"
             if code == 403
             else "check the credentials of the kubeconfig",
         )

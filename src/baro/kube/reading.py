@@ -30,6 +30,7 @@ RESTARTS = 2
 RESOURCE_GROUP = "resource.k8s.io"
 _VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 """In the order of preference."""
+_LATE_S = 0.1
 _LAZY = Limits(checked_json_bytes=0)
 """A server writes no key twice; objects are decoded when asked for."""
 
@@ -220,6 +221,7 @@ class _Reader:
         self._pages: list[tuple[bytes, str]] = []
         self._read = 0
         self._error: BaroError | None = None
+        self._late = False
         self._notes: list[Missing] = []
 
     def run(self) -> None:
@@ -231,6 +233,8 @@ class _Reader:
         except BaroError as error:
             if not (self.source.optional and isinstance(error, NotFoundError)):
                 self._error = error
+                # A read that ends with the deadline was not refused: it was given up.
+                self._late = isinstance(error, UnreachableError) and time.monotonic() > self._until - _LATE_S
         except Exception as error:
             self._error = UnreachableError(f"{type(error).__name__}: {error}")
         finally:
@@ -247,7 +251,7 @@ class _Reader:
     def outcome(self, deadline_s: float) -> Outcome:
         """The objects and what is missing of this source, as things stand now."""
         error = self._error
-        if not self.done:
+        if not self.done or self._late:
             error = UnreachableError(
                 f"no complete answer within {deadline_s:g} s ({self._read} objects had come)",
                 next_step="give it more time: --deadline 60",

@@ -216,10 +216,11 @@ class _Walk:
             self.duplicate = (f"{path}.{key}" if path else key, offset)
 
 
-def positions(raw: msgspec.Raw, data: bytes, offset: int) -> Position:
+def positions(piece: Piece, data: bytes) -> Position:
     """Lines and columns of one piece."""
-    start = place(data, offset, "")
-    return _Walk(bytes(raw).decode("utf-8", "replace"), start.line or 1, start.column or 1).tree()
+    before = -1 if piece.line == 1 else data.rfind(b"\n", 0, piece.offset)
+    text = bytes(piece.raw).decode("utf-8", "replace")
+    return _Walk(text, piece.line, piece.offset - before).tree()
 
 
 def _first_duplicate(text: str) -> tuple[str, int]:

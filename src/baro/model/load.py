@@ -52,7 +52,7 @@ class Loaded:
     JSON dump it is decoded on each access, so keep it in a variable.
     """
 
-    __slots__ = ("_body", "_origin", "api_version", "kind", "where")
+    __slots__ = ("_body", "_origin", "_root", "api_version", "kind", "where")
 
     def __init__(self, body: dict[str, Any], where: Where | None = None) -> None:
         self.where = where or Where()
@@ -60,6 +60,7 @@ class Loaded:
         self.kind = str(body.get("kind", ""))
         self._body: dict[str, Any] | None = body
         self._origin: _YamlOrigin | _JsonOrigin | None = None
+        self._root: Position | None = None
 
     @property
     def body(self) -> dict[str, Any]:
@@ -92,7 +93,9 @@ class Loaded:
         """
         if self._origin is None:
             return None
-        found = locate(self._origin.root(), split_path(path))
+        if self._root is None:
+            self._root = self._origin.root()
+        found = locate(self._root, split_path(path))
         return found.line, found.column
 
     @property
@@ -222,7 +225,7 @@ class _JsonOrigin(msgspec.Struct, frozen=True):
     depth: int
 
     def root(self) -> Position:
-        return jsonio.positions(self.piece.raw, self.text.data, self.piece.offset)
+        return jsonio.positions(self.piece, self.text.data)
 
     def decode(self, where: Where) -> dict[str, Any]:
         value = jsonio.value(self.piece.raw, self.text.data, self.piece.offset, file=self.text.file)

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from baro.model.kinds.base import ObjectMeta
 from baro.model.kinds.core import Container, Pod
-from baro.model.kinds.resource import ResourceClaim
+from baro.model.kinds.resource import ResourceClaim, ResourceClaimTemplate
 from baro.model.quantity import Quantity, QuantityError
 
 POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
@@ -79,6 +80,21 @@ def owned_by(claim: ResourceClaim, pod: Pod) -> bool:
             else (owner.kind, owner.name) == ("Pod", pod.metadata.name)
         )
         for owner in claim.metadata.owner_references
+    )
+
+
+def made_from(template: ResourceClaimTemplate, namespace: str, name: str) -> ResourceClaim:
+    """The claim that kube-controller-manager makes of a template, but for its owner and its own marks."""
+    annotations = template.spec.metadata.get("annotations")
+    labels = template.spec.metadata.get("labels")
+    return ResourceClaim(
+        metadata=ObjectMeta(
+            namespace=namespace,
+            name=name,
+            labels=dict(labels) if isinstance(labels, dict) else {},
+            annotations=dict(annotations) if isinstance(annotations, dict) else {},
+        ),
+        spec=template.spec.spec,
     )
 
 

@@ -175,4 +175,12 @@ def written(value: Any, style: Style, *, json_text: bool = False, line: str = "\
         return str(value)
     if style == "plain" and simple and '"' in value and "'" not in value:
         return f"'{value}'"
-    return json.dumps(value, ensure_ascii=False) if simple else json.dumps(value)
+    return json.dumps(value, ensure_ascii=False) if simple else f'"{"".join(map(_escaped, value))}"'
+
+
+def _escaped(character: str) -> str:
+    """A character in double quotes; JSON's pairs of surrogates are no YAML."""
+    if character.isprintable():
+        return f"\\{character}" if character in '"\\' else character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

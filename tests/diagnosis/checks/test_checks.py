@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from baro.diagnosis.checks import CHECKS, Diagnosis, diagnose, tp_step
-from baro.diagnosis.checks.board import is_gpu_resource, whole_gpu_resource
 from baro.diagnosis.checks.logs import XidClass, short_pci, xid_class, xids
+from baro.diagnosis.checks.resources import is_gpu_resource, whole_gpu_resource
 from baro.diagnosis.evidence import Evidence, Missing
 from baro.model.findings import Severity, table
 from baro.topology.profiles import load_profile
@@ -122,6 +122,13 @@ def test_a_pod_of_the_device_plugin_is_split_when_the_kubelet_tells_its_gpus() -
         ["split"],
     )
     assert only(found, "gpu-set-split").facts["gpus"] == [0, 1, 4, 5]
+
+
+def test_a_pod_that_asks_by_count_and_is_served_by_a_claim_of_the_scheduler_is_split_too() -> None:
+    made = claim("old-extended-resources-x", ["gpu-0", "gpu-4"], driver=DRIVER, pods=["old"])
+    objects = [node(), islands(), pod("old", node="node-a", limits={"nvidia.com/gpu": 2}), made]
+    found = diagnose(evidence(objects))
+    assert codes(found) == ["gpu-set-split"]
 
 
 @given(
@@ -236,11 +243,11 @@ def test_where_nothing_tells_the_links_only_that_is_said() -> None:
 
 def test_absent_zero_of_zero_and_zero_of_n_are_three_different_things() -> None:
     plugin = pod(
-        "plugin",
+        "nvidia-device-plugin-x",
         namespace="kube-system",
         node="node-a",
         mounts=["/var/lib/kubelet/device-plugins"],
-        owner=("DaemonSet", "plugin"),
+        owner=("DaemonSet", "nvidia-device-plugin"),
     )
     absent = diagnose(evidence([node(), plugin]), ["ready"])
     zero = diagnose(evidence([node(capacity={"nvidia.com/gpu": 0}), plugin]), ["ready"])
@@ -428,6 +435,52 @@ def test_a_drivers_daemonset_without_all_its_pods_is_named_and_other_daemonsets_
     objects = [daemonset("dra", MOUNT, 3), daemonset("log", "/var/log", 1), daemonset("whole", MOUNT, 4)]
     item = only(diagnose(evidence([node(), *objects]), ["ready"]), "driver-daemonset-short")
     assert item.subject == "DaemonSet kube-system/dra"
+
+
+def test_storage_drivers_and_plugins_of_other_things_are_no_gpu_drivers() -> None:
+    csi = pod(
+        "ebs", namespace="kube-system", node="node-b", owner=("DaemonSet", "ebs-csi-node"), mounts=[MOUNT]
+    )
+    nics = pod(
+        "rdma", namespace="kube-system", node="node-a", owner=("DaemonSet", "rdma-shared-dp"),
+        mounts=["/var/lib/kubelet/device-plugins"], phase="Pending",
+    )  # fmt: skip
+    objects = [
+        node("node-a", capacity={"nvidia.com/gpu": 0}, labels={"nvidia.com/gpu.count": "8"}), node("node-b"),
+        islands("node-a"), islands("node-b"),
+    ]  # fmt: skip
+    assert codes(diagnose(evidence([*objects, csi, nics]), ["dra", "ready"])) == []
+
+
+def test_time_slices_are_counted_as_the_gpus_that_they_are_of() -> None:
+    labels = {"nvidia.com/gpu.replicas": "4"}
+    sliced = node(capacity={"nvidia.com/gpu": 32}, allocatable={"nvidia.com/gpu": 28}, labels=labels)
+    item = only(diagnose(evidence([sliced])), "some-devices-unhealthy")
+    assert item.lost.now == 1
+
+
+def test_an_uneven_machine_is_no_fault_until_somebody_misses_the_attribute() -> None:
+    """One card without a bridge beside four with: usual, unless a claim waits for bridged ones."""
+    cards = [
+        device(f"gpu-{i}", {"type": "gpu", "uuid": str(i), "nvlinkDomain": f"d{i // 2}"}) for i in range(4)
+    ]
+    uneven = resource_slice("node-a", [*cards, device("gpu-4", {"type": "gpu", "uuid": "4"})], driver=DRIVER)
+    assert only(diagnose(evidence([node(), uneven])), "device-lost-attribute").severity is Severity.INFO
+    waiting = claim("c", device_class=DRIVER, count=2)
+    waiting["spec"]["devices"]["constraints"] = [{"matchAttribute": f"{DRIVER}/nvlinkDomain"}]
+    missed = only(diagnose(evidence([node(), uneven, waiting])), "device-lost-attribute")
+    assert missed.severity is Severity.WARNING
+
+
+def test_a_known_issue_is_named_only_for_the_version_that_has_it() -> None:
+    mapped = device("fake0", nodeAllocatableResources={"cpu": {}})
+    name = "deviceclass.resource.kubernetes.io/fake.example.com"
+    objects = [
+        device_class("fake.example.com"), resource_slice("node-a", [mapped], driver="fake.example.com"),
+        pod("p", limits={name: 1}, phase="Pending"),
+    ]  # fmt: skip
+    for version, expected in (("v1.37.0-rc.0", ["known-issue"]), ("", ["known-issue"]), ("v1.37.1", [])):
+        assert codes(diagnose(evidence(objects, server_version=version), ["dra"])) == expected
 
 
 def test_pods_that_are_not_in_the_dump_are_not_called_gone() -> None:

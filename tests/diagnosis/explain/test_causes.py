@@ -393,6 +393,26 @@ ROWS: dict[str, Row] = {
         "pending-extended-resource", Step.RESOURCES,
         ("0 of 7 free (1 more unhealthy, pods ask for 1 more than are healthy)",),
     ),
+    "counted GPUs behind a taint, beside a node without any": (
+        lambda: evidence(
+            node("cpu-1"), node("cpu-2"),
+            node(
+                "gpu-1", allocatable={"nvidia.com/gpu": "8"},
+                taints=(Taint(key="nvidia.com/gpu", effect="NoSchedule"),),
+            ),
+            pod("p", requests={"nvidia.com/gpu": "1"}),
+        ),
+        "pending-node", Step.NODE,
+        ("node gpu-1: taint nvidia.com/gpu:NoSchedule", "node taint nvidia.com/gpu:NoSchedule, it would fit"),
+    ),
+    "counted GPUs in use, beside nodes without any": (
+        lambda: evidence(
+            node("cpu-1"), node("cpu-2"), node("gpu-1", allocatable={"nvidia.com/gpu": "8"}),
+            pod("w", requests={"nvidia.com/gpu": "8"}, phase="Running", node_name="gpu-1"),
+            pod("p", requests={"nvidia.com/gpu": "1"}),
+        ),
+        "pending-extended-resource", Step.RESOURCES, ("node gpu-1: 1 nvidia.com/gpu needed, 0 of 8 free",),
+    ),
     "resource that nobody has": (
         lambda: evidence(
             node("a", allocatable={"nvidia.com/gpu": "8"}), pod("p", requests={"nvidia.com/gpus": "1"})

@@ -10,6 +10,9 @@ from baro.model.errors import Where
 from baro.model.kinds.base import ObjectReference
 from baro.model.kinds.core import Event
 from baro.model.kinds.resource import Device, DeviceTaint
+from baro.topology.machine import Machine
+from baro.topology.profiles import load_profile
+from baro.topology.topo_m_render import render
 from tests.support.cluster import attribute, claim, cluster, gpus, holding, request
 from tests.support.explain import evidence, explained, node, pod, pod_explained, reserved, text
 
@@ -46,6 +49,16 @@ def test_a_set_in_one_island_is_shown_with_its_ring_and_with_what_first_fit_woul
     shown = text(said)
     assert "kube-scheduler's first fit would take: gpu-1, gpu-2, gpu-3, gpu-4" in shown
     assert "what else was free when it was placed is not recorded" in shown
+
+
+def test_a_split_set_is_shown_with_the_set_that_policy_topology_would_take() -> None:
+    said = pod_explained(_placed("gpu-0", "gpu-1", "gpu-4", "gpu-5"))
+    item = said.holdings[0]
+    assert item.best == ("gpu-0", "gpu-1", "gpu-2", "gpu-3")
+    assert item.gbps is not None and item.best_gbps == 450 > item.gbps
+    assert "split: policy topology would take gpu-0, gpu-1, gpu-2, gpu-3 (450 GB/s)" in text(said)
+    whole = pod_explained(_placed("gpu-4", "gpu-5", "gpu-6", "gpu-7"))
+    assert "split" not in text(whole)
 
 
 def test_the_planners_own_words_are_shown_as_its_own() -> None:
@@ -154,9 +167,39 @@ def test_with_kubelets_dump_the_set_of_a_counted_pod_is_judged() -> None:
     together = pod_explained(_counted(_dump("GPU-0", "GPU-1")))
     split = pod_explained(_counted(_dump("GPU-3", "GPU-4")))
     worth = [next(note for note in said.notes if "GB/s" in note) for said in (together, split)]
+    assert any(note.startswith("split: the best 2 GPUs of the node would make") for note in split.notes)
+    assert not any("split" in note for note in together.notes)
     assert "slowest hop is NV" in worth[0]
     assert "slowest hop is SYS" in worth[1]
     assert any("GPU-3, GPU-4" in note for note in split.notes)
+
+
+def test_captures_of_the_node_stand_in_for_slices() -> None:
+    """No DRA at all: ``topo -m`` tells the links, ``nvidia-smi -q -x`` which UUID has which index."""
+    machine = load_profile("h200-nvl-8").machine(seed="a")
+    uuids = [gpu.uuid or "" for gpu in machine.gpus]
+    topo = Capture(kind=CaptureKind.TOPO, where=Where(file="t"), text=render(machine), node="a")
+    xml = Capture(kind=CaptureKind.SMI_XML, where=Where(file="x"), text=_xml(machine), node="a")
+
+    def said(*ids: str) -> list[str]:
+        user = pod("p", requests={"nvidia.com/gpu": "2"}, node_name="a", phase="Running")
+        known = evidence(
+            node("a", allocatable={"nvidia.com/gpu": "8"}), user, captures=[_dump(*ids), topo, xml]
+        )
+        return list(pod_explained(known).notes)
+
+    assert any("slowest hop is NV" in note for note in said(uuids[0], uuids[1]))
+    crossing = said(uuids[0], uuids[7])
+    assert any(note.startswith("split: the best 2 GPUs") for note in crossing)
+    assert any("not known" in note for note in said(uuids[0], "GPU-other"))
+
+
+def _xml(machine: Machine) -> str:
+    gpus = "".join(
+        f'<gpu id="{gpu.pci_bus_id}"><uuid>{gpu.uuid}</uuid><minor_number>{gpu.index}</minor_number></gpu>'
+        for gpu in machine.gpus
+    )
+    return f"<?xml version='1.0' ?><nvidia_smi_log><attached_gpus>8</attached_gpus>{gpus}</nvidia_smi_log>"
 
 
 def test_ids_that_nothing_else_knows_are_listed_and_not_judged() -> None:

@@ -2,7 +2,7 @@
 
 Functions on documents. What happens to definitions and their objects in the store is in ``registry``.
 Not built: rules in CEL (``x-kubernetes-validations``), conversion webhooks (versions differ in their name
-only) and the scale subresource.
+only) and the scale subresource; a definition that asks for them is accepted with a warning.
 """
 
 from baro.apiserver.customs.definitions import (
@@ -14,6 +14,7 @@ from baro.apiserver.customs.definitions import (
     check_definition_update,
     complete,
     established,
+    ignored,
     status_of,
     versions_of,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "complete",
     "established",
     "find",
+    "ignored",
     "problems",
     "status_of",
     "unknown_fields",

@@ -235,6 +235,25 @@ def _check_structure(schema: Mapping[str, Any], path: str, *, root: bool = False
         yield Cause("FieldValueRequired", f"{path}.items", "Required value: must be specified")
 
 
+def ignored(body: Body) -> Iterator[str]:
+    """What a valid definition asks for and this server does not do."""
+    spec = body["spec"]
+    if (spec.get("conversion") or {}).get("strategy") == "Webhook":
+        yield "spec.conversion: objects are not converted, versions differ in their name only"
+    for version in spec.get("versions") or ():
+        name = f"version {version.get('name')}"
+        if "scale" in (version.get("subresources") or {}):
+            yield f"{name}: the scale subresource is not served"
+        if _has_rules((version.get("schema") or {}).get("openAPIV3Schema")):
+            yield f"{name}: x-kubernetes-validations are not enforced"
+
+
+def _has_rules(schema: Any) -> bool:
+    if isinstance(schema, Mapping):
+        return "x-kubernetes-validations" in schema or any(map(_has_rules, schema.values()))
+    return isinstance(schema, list) and any(map(_has_rules, schema))
+
+
 # --- what it means ---------------------------------------------------------------------------------------
 
 

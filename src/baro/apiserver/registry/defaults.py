@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from baro.apiserver.storage import ResourceKey
-from baro.model.validation.prepare import default_count
+from baro.model.validation import prepare
 
 Body = dict[str, Any]
 
@@ -82,22 +82,12 @@ def _secret(body: Body, _now: str) -> None:
 
 
 def _claim(body: Body, _now: str) -> None:
-    _requests(body.get("spec"))
+    prepare.set_defaults(body)
     body.setdefault("status", {})
 
 
 def _template(body: Body, _now: str) -> None:
-    _requests((body.get("spec") or {}).get("spec"))
-
-
-def _requests(spec: Any) -> None:
-    devices = spec.get("devices") if isinstance(spec, dict) else None
-    for request in _dicts(devices.get("requests") if isinstance(devices, dict) else None):
-        for exact in (*_dicts([request.get("exactly")]), *_dicts(request.get("firstAvailable"))):
-            default_count(exact)
-            for toleration in _dicts(exact.get("tolerations")):
-                if not toleration.get("operator"):
-                    toleration["operator"] = "Equal"
+    prepare.set_defaults(body)
 
 
 def _slice(body: Body, now: str) -> None:

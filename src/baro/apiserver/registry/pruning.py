@@ -45,7 +45,7 @@ class _Pruning(NamedTuple):
         if type_.kind == "object" and isinstance(value, Mapping):
             return self.known(value, resolve(type_.ref)) if type_.ref else value
         if type_.kind == "array" and isinstance(value, list | tuple) and type_.items is not None:
-            zero = {} if type_.items.kind == "object" else None
+            zero: Any = {} if type_.items.kind == "object" else None
             return [self.value(zero if item is None else item, type_.items) for item in value]
         if type_.kind == "map" and isinstance(value, Mapping) and type_.items is not None:
             there = {str(key): item for key, item in value.items() if item is not None}

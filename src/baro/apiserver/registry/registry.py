@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, Final
 
 from baro.apiserver.catalogue import DEFINITIONS, Catalogue, Served
-from baro.apiserver.customs import complete, established, status_of
+from baro.apiserver.customs import complete, established, ignored, status_of
 from baro.apiserver.patching import Patch, PatchError, Problem
 from baro.apiserver.registry import deletion, ownership
 from baro.apiserver.registry.admission import BOOT_NAMESPACES, admit_create, namespace_labels
@@ -109,6 +109,7 @@ class Registry:
             if generated:
                 metadata["name"] = self._namer.name(base)
             candidate = self._new_object(served, copy.deepcopy(stored))
+            _warn(served, candidate, options)
             if track:
                 ownership.track(served, None, candidate, options, self.now())
             name = candidate["metadata"]["name"]
@@ -325,6 +326,7 @@ class Registry:
             if track:
                 ownership.track(served, old, new, options, self.now(), subresource)
             self._check(served, new, old, subresource)
+            _warn(served, new, options)
             try:
                 return self._write(served, record, old, new, dry_run=options.dry_run)
             except StaleError:
@@ -380,6 +382,12 @@ class Registry:
     def delete(self, served: Served, namespace: str, name: str, options: DeleteOptions) -> tuple[Body, bool]:
         """The object's last state, and whether it is gone (finalizers or a namespace's content keep it)."""
         return deletion.delete(self, served, namespace, name, options)
+
+
+def _warn(served: Served, body: Body, options: WriteOptions) -> None:
+    """Says what of a definition is not done here."""
+    if served.key == DEFINITIONS:
+        options.warnings.extend(ignored(body))
 
 
 def _patch_status(error: PatchError) -> StatusError:

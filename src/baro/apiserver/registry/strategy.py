@@ -12,6 +12,7 @@ from typing import Any, Final
 from baro.apiserver.catalogue import Served
 from baro.apiserver.storage import ResourceKey
 from baro.model.quantity import Quantity, QuantityError
+from baro.model.validation.prepare import drop_deallocated
 
 Body = dict[str, Any]
 
@@ -150,26 +151,7 @@ def _prepare_status(served: Served, new: Body, old: Body) -> None:
                 status[name] = before[name]
     if served.key == CLAIMS:
         new.setdefault("status", {})
-        _drop_deallocated_devices(new["status"], old.get("status") or {})
-
-
-def _drop_deallocated_devices(status: Body, before: Body) -> None:
-    """Device status of devices that this write deallocates goes with them."""
-    gone = _devices(before) - _devices(status)
-    kept = [device for device in status.get("devices") or () if _identity(device) not in gone]
-    if kept:
-        status["devices"] = kept
-    else:
-        status.pop("devices", None)
-
-
-def _devices(status: Body) -> set[tuple[str, ...]]:
-    results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
-    return {_identity(result) for result in results}
-
-
-def _identity(device: Body) -> tuple[str, ...]:
-    return tuple(str(device.get(name) or "") for name in ("driver", "pool", "device", "shareID"))
+        drop_deallocated(new["status"], old.get("status") or {})
 
 
 def _keep(new: Body, old: Body, name: str) -> None:

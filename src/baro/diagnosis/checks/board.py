@@ -18,6 +18,7 @@ from baro.allocator import DEFAULT_1_37, Plan, cel_engine
 from baro.allocator.graph import NodeGraph, graph_of
 from baro.allocator.infer import AttributeFinder, finder_of, is_gpu
 from baro.allocator.problem import Fatal, NodeProblem
+from baro.diagnosis.checks.resources import gpu_resources, physical_gpus, whole_gpu_resource
 from baro.diagnosis.evidence import Evidence
 from baro.inventory import DeviceKey, Inventory, NodePools
 from baro.inventory.taints import BLOCKING_EFFECTS
@@ -26,15 +27,8 @@ from baro.model.kinds.base import Condition
 from baro.model.kinds.core import Container, Node, Pod
 from baro.model.kinds.resource import ResourceClaim
 from baro.model.load import Loaded
-from baro.model.quantity import Quantity
 
-GPU_COUNT_LABEL = "nvidia.com/gpu.count"
-REPLICAS_LABEL = "nvidia.com/gpu.replicas"
-PRODUCT_LABEL = "nvidia.com/gpu.product"
-MOST_COUNTED = 1024
-"""More GPUs, or shares of GPUs, than any node has: a larger count is somebody's slip."""
 DONE = frozenset({"Succeeded", "Failed"})
-_GPU_RESOURCE_ENDS = ("/gpu", "/gpu.shared", "/pgpu")
 
 
 class PodView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -109,7 +103,22 @@ class Board:
     @cached_property
     def pods(self) -> tuple[PodView, ...]:
         """Pods that ask for GPUs or use claims, in the order read."""
-        return tuple(view for pod in self.snapshot.pods if (view := _view(pod)) is not None)
+        reserved = self._reserved
+        return tuple(
+            view
+            for pod in self.snapshot.pods
+            if (view := _view(pod, reserved.get(pod.metadata.uid, ()))) is not None
+        )
+
+    @cached_property
+    def _reserved(self) -> dict[str, list[tuple[str, str]]]:
+        """UID of a pod → claims reserved for it. The scheduler makes claims for extended resources that no
+        field of the pod's spec names."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for key, item in self.claims.items():
+            for consumer in item.status.reserved_for:
+                found.setdefault(consumer.uid, []).append(key)
+        return found
 
     @cached_property
     def pods_by_uid(self) -> dict[str, Pod]:
@@ -309,63 +318,7 @@ def condition(conditions: Iterable[Condition], kind: str) -> Condition | None:
     return next((item for item in conditions if item.type == kind), None)
 
 
-def number(value: object) -> int:
-    """A whole number from a quantity; 0 for none and for what is no number."""
-    if value is None:
-        return 0
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        return int(value)
-    try:
-        return Quantity.parse(value).value()  # type: ignore[arg-type]
-    except (BaroError, ValueError, TypeError):
-        return 0
-
-
-def gpu_resources(values: Mapping[str, object]) -> dict[str, int]:
-    """Extended resources that count GPUs or parts of them."""
-    return {name: number(value) for name, value in values.items() if is_gpu_resource(name)}
-
-
-def is_gpu_resource(name: str) -> bool:
-    """``vendor/gpu`` and its kin; MIG instances; not memory, not cores, not ``cpu``."""
-    if "/" not in name or name.startswith(("kubernetes.io/", "requests.")):
-        return False
-    return name.endswith(_GPU_RESOURCE_ENDS) or "/mig-" in name
-
-
-def whole_gpu_resource(name: str) -> bool:
-    """A resource of which one unit is one GPU, as long as no sharing is configured."""
-    return name.endswith(("/gpu", "/pgpu"))
-
-
-def physical_gpus(node: Node | None, published: int) -> int:
-    """The GPUs in a machine: what its label says, else the larger of what is published and counted."""
-    if node is None:
-        return published
-    label = node.metadata.labels.get(GPU_COUNT_LABEL, "")
-    if label.isdecimal() and int(label):
-        return min(int(label), MOST_COUNTED)
-    replicas = node.metadata.labels.get(REPLICAS_LABEL, "")
-    shares = int(replicas) if replicas.isdecimal() and int(replicas) > 0 else 1
-    counted = sum(
-        units // shares
-        for name, units in gpu_resources(node.status.capacity).items()
-        if whole_gpu_resource(name) or name.endswith("/gpu.shared")
-    )
-    return max(published, min(counted, MOST_COUNTED))
-
-
-def gpu_id(node: str, key: DeviceKey) -> str:
-    """Identity of a published GPU: ``node/driver/device``. The node comes first in all identities."""
-    return f"{node}/{key.driver}/{key.device}"
-
-
-def counted_ids(node: str, resource: str, units: Sequence[int] | range) -> frozenset[str]:
-    """Identities for GPUs that are only counted: ``node/resource#k``, at most ``MOST_COUNTED``."""
-    return frozenset(f"{node}/{resource}#{unit}" for unit in units[:MOST_COUNTED])
-
-
-def _view(pod: Pod) -> PodView | None:
+def _view(pod: Pod, reserved: Sequence[tuple[str, str]]) -> PodView | None:
     counted: dict[str, int] = {}
     for container in pod.spec.containers:
         for name, units in _asked(container).items():
@@ -373,7 +326,7 @@ def _view(pod: Pod) -> PodView | None:
     for container in pod.spec.init_containers:  # they run before the others, one at a time
         for name, units in _asked(container).items():
             counted[name] = max(counted.get(name, 0), units)
-    claims = tuple(_claims(pod)) if pod.spec.resource_claims else ()
+    claims = tuple(dict.fromkeys((*_claims(pod), *reserved)))
     if not counted and not claims:
         return None
     meta = pod.metadata

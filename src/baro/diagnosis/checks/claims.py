@@ -75,7 +75,6 @@ def _held(board: Board, claim: ResourceClaim) -> Iterator[Problem]:
     meta, status = claim.metadata, claim.status
     allocation = status.allocation
     since = allocation.allocation_timestamp if allocation else None
-    key = (meta.namespace, meta.name)
     if FINALIZER not in meta.finalizers and allocation is not None:
         yield problem(
             NAME,
@@ -89,41 +88,51 @@ def _held(board: Board, claim: ResourceClaim) -> Iterator[Problem]:
     if board.evidence.lacks("pods") or not board.snapshot.pods:
         return
     if not status.reserved_for:
-        hours = board.hours_since(since)
-        if board.users.get(key) or (hours is not None and hours < GRACE_HOURS):
-            return
-        yield problem(
-            NAME,
-            "claim-allocated-unreserved",
-            f"claim {claim_name(claim)} holds "
-            f"{count(len(allocation.devices.results) if allocation else 0, 'device')} "
-            "and is reserved for nobody: nothing ever releases it",
-            subject=f"ResourceClaim {claim_name(claim)}",
-            evidence=(
-                f"allocated {since}" if since else "when it was allocated is not told",
-                "no pod uses it",
-            ),
-            next=_describe(claim),
-            lost=_lost(board, claim, since),
-        )
+        yield from _unreserved(board, claim, since)
+    else:
+        yield from _consumers_gone(board, claim, since)
+
+
+def _unreserved(board: Board, claim: ResourceClaim, since: str | None) -> Iterator[Problem]:
+    meta, allocation = claim.metadata, claim.status.allocation
+    hours = board.hours_since(since)
+    if board.users.get((meta.namespace, meta.name)) or (hours is not None and hours < GRACE_HOURS):
         return
+    held = count(len(allocation.devices.results) if allocation else 0, "device")
+    yield problem(
+        NAME,
+        "claim-allocated-unreserved",
+        f"claim {claim_name(claim)} holds {held} and is reserved for nobody: nothing ever releases it",
+        subject=f"ResourceClaim {claim_name(claim)}",
+        evidence=(f"allocated {since}" if since else "when it was allocated is not told", "no pod uses it"),
+        next=_describe(claim),
+        lost=_lost(board, claim, since),
+    )
+
+
+def _consumers_gone(board: Board, claim: ResourceClaim, since: str | None) -> Iterator[Problem]:
+    """Every pod that the claim is reserved for is gone."""
+    reserved = claim.status.reserved_for
     gone = [
         ref
-        for ref in status.reserved_for
-        if ref.resource == "pods" and ref.uid not in board.pods_by_uid and board.sees(meta.namespace)
+        for ref in reserved
+        if ref.resource == "pods"
+        and ref.uid not in board.pods_by_uid
+        and board.sees(claim.metadata.namespace)
     ]
-    if gone and len(gone) == len(status.reserved_for):
-        yield problem(
-            NAME,
-            "claim-reserved-for-gone-pod",
-            f"claim {claim_name(claim)} is reserved for {named(ref.name for ref in gone)}, "
-            f"{'which is gone' if len(gone) == 1 else 'which are gone'}: its devices stay taken",
-            subject=f"ResourceClaim {claim_name(claim)}",
-            evidence=tuple(f"no pod has the UID {ref.uid} ({ref.name})" for ref in gone),
-            next=(*_describe(claim), "kubectl get pods -n kube-system | grep controller-manager"),
-            lost=_lost(board, claim, since),
-            facts={"pods": [ref.name for ref in gone]},
-        )
+    if not gone or len(gone) < len(reserved):
+        return
+    yield problem(
+        NAME,
+        "claim-reserved-for-gone-pod",
+        f"claim {claim_name(claim)} is reserved for {named(ref.name for ref in gone)}, "
+        f"{'which is gone' if len(gone) == 1 else 'which are gone'}: its devices stay taken",
+        subject=f"ResourceClaim {claim_name(claim)}",
+        evidence=tuple(f"no pod has the UID {ref.uid} ({ref.name})" for ref in gone),
+        next=(*_describe(claim), "kubectl get pods -n kube-system | grep controller-manager"),
+        lost=_lost(board, claim, since),
+        facts={"pods": [ref.name for ref in gone]},
+    )
 
 
 def _twice(board: Board) -> Iterator[Problem]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from baro.allocator.graph import document_of
-from baro.diagnosis.checks.board import PRODUCT_LABEL, Board, PodView, gpu_resources, whole_gpu_resource
+from baro.diagnosis.checks.board import Board, PodView
 from baro.diagnosis.checks.problem import Problem, count, named, on_node, problem
+from baro.diagnosis.checks.resources import PRODUCT_LABEL, gpu_resources, whole_gpu_resource
 from baro.diagnosis.evidence import CaptureKind
 from baro.model.errors import BaroError
 from baro.topology import topo_m

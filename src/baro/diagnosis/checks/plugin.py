@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from baro.diagnosis.checks.board import Board, gpu_id, gpu_resources
+from baro.diagnosis.checks.board import Board
 from baro.diagnosis.checks.logs import Line, XidClass, lines, xid_class, xids
 from baro.diagnosis.checks.problem import Lost, Problem, on_node, problem
 from baro.diagnosis.checks.registrars import logs_of
+from baro.diagnosis.checks.resources import gpu_id, gpu_resources
 from baro.diagnosis.evidence import CaptureKind
 
 NAME = "ready"

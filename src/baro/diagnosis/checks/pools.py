@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from baro.diagnosis.checks.board import Board, PodView, gpu_id
+from baro.diagnosis.checks.board import Board, PodView
 from baro.diagnosis.checks.problem import Lost, Problem, count, named, problem
 from baro.diagnosis.checks.registrars import Registrar, logs_of, registrars
+from baro.diagnosis.checks.resources import gpu_id
 from baro.inventory import NodePool
 from baro.inventory.pools import SliceRecord
+from baro.model.findings import Severity
 
 NAME = "dra"
 _SIBLINGS = 2
@@ -258,6 +260,7 @@ def _odd_one(
     if not gone or (len(siblings) < _SIBLINGS and told[at] <= everywhere and not _named_null(board, row)):
         return
     counts = Counter(types)
+    missed = _named_null(board, row) or _asked_for(board, gone)
     yield problem(
         NAME,
         "device-lost-attribute",
@@ -268,8 +271,24 @@ def _odd_one(
         node=node,
         evidence=(f"pool {pool.id}, device {device}: no {named(gone)}",),
         next=(f"kubectl get resourceslices --field-selector spec.nodeName={node} -o yaml",),
+        severity=Severity.WARNING if missed else Severity.INFO,
         facts={"short_driver": pool.driver, "suspect_device": device, "attributes": gone},
     )
+
+
+def _asked_for(board: Board, attributes: list[str]) -> bool:
+    """Whether a claim that waits asks for one of the attributes: then the device is missed."""
+    for claim in board.snapshot.claims:
+        if claim.status.allocation is not None:
+            continue
+        devices = claim.spec.devices
+        asked = [constraint.match_attribute or "" for constraint in devices.constraints]
+        for request in devices.requests:
+            for one in (request.exactly, *request.first_available):
+                asked += [item.cel.expression for item in (one.selectors if one else ()) if item.cel]
+        if any(name in text for name in attributes for text in asked):
+            return True
+    return False
 
 
 def _named_null(board: Board, row: int) -> bool:

@@ -10,18 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from baro.diagnosis.checks.board import (
-    GPU_COUNT_LABEL,
-    Board,
-    condition,
-    counted_ids,
-    gpu_id,
-    gpu_resources,
-    whole_gpu_resource,
-)
+from baro.diagnosis.checks.board import Board, condition
 from baro.diagnosis.checks.plugin import causes
 from baro.diagnosis.checks.problem import Lost, Problem, count, named, problem
 from baro.diagnosis.checks.registrars import Registrar, is_plugin_spec, logs_of, registrars, running
+from baro.diagnosis.checks.resources import (
+    GPU_COUNT_LABEL,
+    counted_ids,
+    gpu_id,
+    gpu_resources,
+    shares_of,
+    whole_gpu_resource,
+)
 from baro.diagnosis.shapes import mapping
 from baro.model.findings import Severity
 from baro.model.kinds.base import Condition
@@ -69,13 +69,14 @@ def _resource(board: Board, node: Node, resource: str, plugins: tuple[Registrar,
         yield _unhealthy(board, name, resource, total, healthy)
         yield from _overdrawn(board, node, {resource: total})
     elif total == healthy == 0:
-        here = [item for item in plugins if item.device_plugin and name in item.pods]
+        vendor = resource.split(".", maxsplit=1)[0]
+        here = [item for item in plugins if item.device_plugin and name in item.pods and vendor in item.text]
         if here and name not in board.published_gpus:
             yield _endpoint_lost(board, node, resource, here)
 
 
 def _unhealthy(board: Board, name: str, resource: str, total: int, healthy: int) -> Problem:
-    bad = total - healthy
+    bad, shares = total - healthy, shares_of(board.nodes[name])
     code = "some-devices-unhealthy" if healthy else "all-devices-unhealthy"
     what = "all" if not healthy else f"{bad} of"
     cause = "one-device-unhealthy" if healthy and bad == 1 else code
@@ -92,7 +93,9 @@ def _unhealthy(board: Board, name: str, resource: str, total: int, healthy: int)
         ),
         next=logs_of(board, name),
         lost=Lost(
-            gpus=counted_ids(name, resource, range(bad)) if whole_gpu_resource(resource) else frozenset(),
+            gpus=counted_ids(name, resource, range(-(-bad // shares)))
+            if whole_gpu_resource(resource)
+            else frozenset(),
             basis=f"{count(bad, 'device')} below capacity cannot be allocated",
         ),
         facts={
@@ -303,8 +306,10 @@ def _driver_pods(board: Board, plugins: tuple[Registrar, ...]) -> Iterator[Probl
     """Plugin pods that are on a GPU node and do not run."""
     for plugin in plugins:
         for node, pod in plugin.pods.items():
-            if running(pod) or (
-                board.nodes and node not in board.physical and node not in board.published_gpus
+            if (
+                not plugin.of_gpus
+                or running(pod)
+                or (board.nodes and node not in board.physical and node not in board.published_gpus)
             ):
                 continue
             waits = condition(pod.status.conditions, "Ready")

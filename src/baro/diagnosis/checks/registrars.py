@@ -7,6 +7,7 @@ at, so a DaemonSet on 10,000 nodes costs one look.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,9 @@ from baro.model.kinds.core import Pod
 
 _REGISTRY = ("plugins_registry", "/kubelet/plugins")
 _DEVICE_PLUGINS = "device-plugins"
+_STORAGE = re.compile(r"csi\b|node-driver-registrar", re.IGNORECASE)
+"""Storage drivers register in the same directory and hand out no devices."""
+_OF_GPUS = re.compile(r"gpu|nvidia|amdgpu|rocm|gaudi|habana|baro", re.IGNORECASE)
 Owner = tuple[str, str, str]
 """Namespace, kind and name of the controller, or of the pod itself."""
 
@@ -38,6 +42,11 @@ class Registrar(msgspec.Struct, frozen=True, kw_only=True):
         """``DaemonSet kube-system/nvidia-device-plugin``."""
         namespace, kind, name = self.owner
         return f"{kind} {namespace}/{name}"
+
+    @property
+    def of_gpus(self) -> bool:
+        """Whether anything in its names speaks of GPUs: there are plugins for NICs and other things too."""
+        return _OF_GPUS.search(self.text) is not None
 
     def serves(self, driver: str) -> bool:
         """Whether something in the pod names the driver, or the vendor in its name."""
@@ -114,7 +123,8 @@ def _look(board: Board, pod: Pod) -> tuple[bool, bool, str] | None:
     said = [pod.metadata.name, *pod.metadata.labels.values()]
     for container in mappings(spec.get("containers")):
         said += [str(container.get(field) or "") for field in ("name", "image")]
-    return dra, plugin, " ".join(said)
+    text = " ".join(said)
+    return None if _STORAGE.search(text) else (dra, plugin, text)
 
 
 def is_plugin_spec(body: Mapping[str, Any]) -> bool:

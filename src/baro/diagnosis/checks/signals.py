@@ -8,15 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from baro.diagnosis.checks.board import (
-    Board,
-    counted_ids,
-    gpu_id,
-    gpu_resources,
-    whole_gpu_resource,
-)
+from baro.diagnosis.checks.board import Board
 from baro.diagnosis.checks.logs import Xid, XidClass, short_pci, xids
 from baro.diagnosis.checks.problem import Lost, Problem, on_node, problem
+from baro.diagnosis.checks.resources import counted_ids, gpu_id, gpu_resources, whole_gpu_resource
 from baro.diagnosis.evidence import CaptureKind
 from baro.model.errors import BaroError
 from baro.model.names import PCI_BUS_ID

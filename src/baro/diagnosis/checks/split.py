@@ -8,14 +8,16 @@ of the machine's best. A set that no other beats is not split, however slow the 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import msgspec
 
-from baro.allocator.graph import BAND
+from baro.allocator.graph import BAND, Shape
 from baro.allocator.problem import bits
 from baro.diagnosis.checks import tp_step
-from baro.diagnosis.checks.board import Board, NodeView, PodView, gpu_id
+from baro.diagnosis.checks.board import Board, NodeView, PodView
 from baro.diagnosis.checks.problem import Lost, Problem, problem
+from baro.diagnosis.checks.resources import gpu_id
 from baro.diagnosis.checks.stacks import plugin_sets
 from baro.inventory import DeviceKey
 from baro.topology.bandwidth import Prediction
@@ -90,9 +92,13 @@ def _split(board: Board, held: SetOfPod) -> Iterator[Problem]:
 
 def best_within(view: NodeView, allowed: int, size: int) -> Prediction | None:
     """The best set of a size among some positions; None when there are not enough."""
-    indices = view.graph.shape.indices
-    free = [indices[at] for at in bits(allowed)]
-    found = view.graph.shape.predictor.best_sets(free, size)
+    return _best_of(view.graph.shape, allowed, size)
+
+
+@lru_cache(maxsize=4096)
+def _best_of(shape: Shape, allowed: int, size: int) -> Prediction | None:
+    """Nodes of one shape share the answer."""
+    found = shape.predictor.best_sets([shape.indices[at] for at in bits(allowed)], size)
     return found[0] if found else None
 
 

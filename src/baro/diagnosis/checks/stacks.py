@@ -9,14 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from baro.diagnosis.checks.board import (
-    REPLICAS_LABEL,
-    Board,
-    PodView,
-    gpu_resources,
-    whole_gpu_resource,
-)
+from baro.diagnosis.checks.board import Board, PodView
 from baro.diagnosis.checks.problem import Problem, count, named, problem
+from baro.diagnosis.checks.resources import gpu_resources, shares_of, whole_gpu_resource
 from baro.diagnosis.evidence import CaptureKind
 from baro.diagnosis.shapes import mappings
 from baro.inventory import DeviceKey
@@ -198,7 +193,8 @@ def _known_issue(board: Board) -> Iterator[Problem]:
         for record in board.snapshot.slices
         if any(device.node_allocatable_resources for device in record.spec.devices)
     }
-    if not mapped:
+    version = board.evidence.server_version
+    if not mapped or (version and not version.startswith("v1.37.0-rc")):
         return
     named_by = {item.spec.extended_resource_name or "" for item in board.snapshot.classes} - {""}
     for pod in board.snapshot.pods:
@@ -222,8 +218,7 @@ def _known_issue(board: Board) -> Iterator[Problem]:
 def _replicas(board: Board) -> Iterator[Problem]:
     """Pods that ask for several time slices as if they were several GPUs."""
     for name, node in board.nodes.items():
-        label = node.metadata.labels.get(REPLICAS_LABEL, "")
-        shares = int(label) if label.isdecimal() else 1
+        shares = shares_of(node)
         if shares < 2:
             continue
         many = [view for view in board.pods_on.get(name, ()) if view.gpus > 1]

@@ -13,8 +13,9 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 
 from baro.allocator.problem import bits
-from baro.diagnosis.checks.board import Board, NodeView, gpu_id
+from baro.diagnosis.checks.board import Board, NodeView
 from baro.diagnosis.checks.problem import Lost, Problem, count, named, problem
+from baro.diagnosis.checks.resources import gpu_id
 from baro.diagnosis.checks.split import SetOfPod, sets
 from baro.inventory import NodePool
 from baro.model.errors import BaroError
@@ -54,10 +55,9 @@ def sizes_asked(board: Board) -> Counter[int]:
     for view in board.pods:
         if view.done:
             continue
-        wanted = view.gpus
-        for key in view.claims:
-            claim = board.claims.get(key)
-            wanted += _gpus_of(board, claim) if claim is not None else 0
+        claims = [claim for key in view.claims if (claim := board.claims.get(key)) is not None]
+        # A pod may be counted and served by a claim at once: the claim that stands for the count is no more.
+        wanted = max(view.gpus, sum(_gpus_of(board, claim) for claim in claims))
         if wanted > 1:
             found[wanted] += 1
     waiting = (claim for claim in board.snapshot.claims if claim.status.allocation is None)

@@ -6,7 +6,7 @@
 from baro.diagnosis.explain.document import documents
 from baro.diagnosis.explain.explain import explain
 from baro.diagnosis.explain.result import Explanation, Step, Verdict
-from baro.diagnosis.explain.subjects import Subject, named, pending
+from baro.diagnosis.explain.subjects import Subject, alike, named, pending
 from baro.diagnosis.explain.text import lines
 from baro.diagnosis.explain.world import Options, World
 
@@ -17,6 +17,7 @@ __all__ = [
     "Subject",
     "Verdict",
     "World",
+    "alike",
     "documents",
     "explain",
     "lines",

@@ -15,7 +15,7 @@ import msgspec
 
 from baro.allocator import NodeDecision, Outcome, Plan, Policy, allocate
 from baro.allocator.problem import Fatal, NodeProblem
-from baro.diagnosis.explain.bench import Bench
+from baro.diagnosis.explain.bench import Bench, Budget
 from baro.diagnosis.explain.funnel import funnels, pool_notes
 from baro.diagnosis.explain.result import Answer, Funnel, Stage, Step
 from baro.diagnosis.explain.world import World

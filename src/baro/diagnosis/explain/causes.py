@@ -14,9 +14,9 @@ import msgspec
 from baro.diagnosis.explain.bench import Budget
 from baro.diagnosis.explain.funnel import some
 from baro.diagnosis.explain.kinds import FILTERED, Kind, Question, nearness, pinned
-from baro.diagnosis.explain.nodes import readiness
+from baro.diagnosis.explain.nodes import readiness, rejection
 from baro.diagnosis.explain.result import Answer, Cause, Step
-from baro.diagnosis.explain.whatif import would
+from baro.diagnosis.explain.whatif import lifted, would
 from baro.diagnosis.explain.world import World, near
 from baro.model import pods
 
@@ -77,21 +77,36 @@ def _behind(world: World, question: Question, filtered: Sequence[Kind], budget: 
     for kind in ranked[:_MOST_BEHIND]:
         if kind.rejected is None:
             continue
-        if would(world, question, kind, kind.nodes[0], budget):
+        if would(world, question, kind, kind.nodes[0], budget) and not _also_hopeless(world, question, kind):
             found.append(kind)
-    return found
+    return [kind for kind in found if not _hopeless(kind)] or found
+
+
+def _also_hopeless(world: World, question: Question, kind: Kind) -> bool:
+    """Whether a node that one filter rejects would be rejected for good by the next."""
+    out, pod = kind.rejected, question.pod
+    if out is None or pod is None or out.step is not Step.NODE:
+        return False
+    other, _ = lifted(pod, out.plugin, out.key)
+    then = None if other is None else rejection(world, kind.nodes[0], other, planner=question.planner)
+    return then is not None and then.hopeless
 
 
 def _first_of(kinds: Iterable[Kind]) -> list[Kind]:
-    """One kind per filter and key, with the nodes of all that share them; the one with most nodes first."""
+    """One kind per filter and key, with the nodes of all that share them: first those that could be a place
+    for the pod, then by number of nodes."""
     merged: dict[object, Kind] = {}
     for kind in kinds:
         out = kind.rejected
-        key = (out.plugin, out.key) if out else kind.answer.reason
+        key = (out.plugin, out.key, out.states) if out else kind.answer.reason
         known = merged.get(key)
         nodes = (*known.nodes, *kind.nodes) if known else kind.nodes
         merged[key] = msgspec.structs.replace(known or kind, nodes=tuple(sorted(nodes)))
-    return sorted(merged.values(), key=lambda kind: -len(kind.nodes))
+    return sorted(merged.values(), key=lambda kind: (_hopeless(kind), -len(kind.nodes)))
+
+
+def _hopeless(kind: Kind) -> bool:
+    return kind.rejected is not None and kind.rejected.hopeless
 
 
 _GIVE_BACK = "kubectl get resourceclaims -o yaml  (an allocation is given back by deleting the claim)"

@@ -7,7 +7,7 @@ from the funnels and from what devices publish; whether it helps is for the allo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
@@ -39,7 +39,7 @@ _MOST_PROPOSALS = 3
 """Replacements tried for one selector."""
 
 
-def applied(claims: Sequence[ResourceClaim], changes: Iterable[Change]) -> list[ResourceClaim]:
+def applied(claims: Iterable[ResourceClaim], changes: Iterable[Change]) -> list[ResourceClaim]:
     """The claims with the changes that concern them; releases, pools and nodes change no claim."""
     found = list(claims)
     for change in changes:

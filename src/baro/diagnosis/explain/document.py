@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from baro.diagnosis.explain.result import Cause, Explanation, Group
+from baro.diagnosis.explain.result import Cause, Explanation, Group, Holding
 from baro.model.findings import table
 from baro.model.names import API_VERSION
 
@@ -36,8 +36,9 @@ def document(said: Explanation) -> dict[str, Any]:
             for item in said.misses
         ],
         "scheduler": None if said.scheduler is None else _json(said.scheduler),
-        "holdings": [_json(item) for item in said.holdings],
+        "holdings": [_holding(item) for item in said.holdings],
         "notes": list(said.notes),
+        "alike": list(said.alike),
     }
 
 
@@ -46,6 +47,20 @@ def documents(said: Sequence[Explanation]) -> dict[str, Any]:
     if len(said) == 1:
         return document(said[0])
     return {"apiVersion": API_VERSION, "kind": f"{KIND}List", "items": [document(item) for item in said]}
+
+
+def _holding(item: Holding) -> dict[str, Any]:
+    return {
+        "claim": item.claim,
+        "node": item.node,
+        "devices": list(item.devices),
+        "line": item.line,
+        "gbps": item.gbps,
+        "slowestHop": item.slowest,
+        "firstFit": {"devices": list(item.first_fit), "gbps": item.first_fit_gbps},
+        "topology": {"devices": list(item.best), "gbps": item.best_gbps},
+        "problems": list(item.problems),
+    }
 
 
 def _cause(item: Cause) -> dict[str, Any]:

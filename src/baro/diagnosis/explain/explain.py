@@ -20,7 +20,7 @@ from baro.diagnosis.explain.kinds import Kind, Question, groups, kinds
 from baro.diagnosis.explain.otherclass import other_classes
 from baro.diagnosis.explain.placed import NOT_KNOWN, holding, unprepared
 from baro.diagnosis.explain.plugin import plugin_notes
-from baro.diagnosis.explain.references import Standing, gated, standing
+from baro.diagnosis.explain.references import Standing, class_names, gated, standing
 from baro.diagnosis.explain.result import Cause, Explanation, Holding, Miss, SchedulerWord, Step, Verdict
 from baro.diagnosis.explain.subjects import Subject
 from baro.diagnosis.explain.whatif import misses
@@ -67,6 +67,9 @@ def _pod(world: World, pod: Pod) -> Explanation:
     found = kinds(world, question, names) if _answerable(world, stands, pod) else []
     verdict, step, said = _judged(world, question, found) if found or not stands.causes else _NOTHING
     notes = [*_notes(world, pod, stands), *plugin_notes(world, pod)]
+    unread = _unread(world, pod, stands)
+    if unread is not None and stands.step is None:
+        verdict, step, said = Verdict.UNKNOWN, None, (unread,)
     if stands.step is not None:
         notes += _behind_the_gate(verdict, found, said)
         verdict, step, said = Verdict.PENDING, stands.step, (*stands.causes, *said)
@@ -136,6 +139,27 @@ def _other_rule(found: Sequence[Kind], message: str) -> Cause:
     )
 
 
+def _unread(world: World, pod: Pod, stands: Standing) -> Cause | None:
+    """A source that could not be read and on which the answer depends."""
+    needed = []
+    if not _answerable(world, stands, pod):
+        needed += ["resourceclaims", "resourceclaimtemplates"]
+    if stands.open:
+        needed += ["resourceslices"]
+        if any(
+            name not in world.inventory.classes for claim in stands.open for _, name in class_names(claim)
+        ):
+            needed += ["deviceclasses"]
+    lacking = world.evidence.lacks(*needed)
+    if not lacking:
+        return None
+    return Cause(
+        code="pending-no-evidence",
+        message=f"{lacking[0].source} could not be read: {lacking[0].why}",
+        next=lacking[0].next_step,
+    )
+
+
 def _names(world: World) -> tuple[str, ...]:
     """The nodes that are looked at. Raises ``InputError`` for a ``--node`` that is not there."""
     names = world.inventory.node_names()
@@ -181,7 +205,7 @@ def _headline(verdict: Verdict, found: Sequence[Cause], fitting: Sequence[str]) 
     match verdict:
         case Verdict.FITS:
             return f"would fit now, on {nodes_text(fitting)}"
-        case Verdict.ERROR | Verdict.PENDING | Verdict.UNDECIDED if found:
+        case Verdict.ERROR | Verdict.PENDING | Verdict.UNDECIDED | Verdict.UNKNOWN if found:
             return found[0].message
     return verdict.value
 
@@ -348,13 +372,15 @@ def _alone(world: World, claim: ResourceClaim, users: Sequence[Pod]) -> Explanat
         causes=(*missing, *said),
         groups=groups(found),
         misses=misses(world, question, found),
-        notes=(by_design, *_pool_notes(world)),
+        notes=(
+            by_design,
+            "taints, selectors and room of nodes are a pod's business and not looked at for a claim alone",
+            *_pool_notes(world),
+        ),
     )
 
 
 def _missing_classes(world: World, claim: ResourceClaim) -> list[str]:
-    from baro.diagnosis.explain.references import class_names  # noqa: PLC0415
-
     known = world.inventory.classes
     return [
         f"device class {name} does not exist (request {request});"

@@ -65,7 +65,7 @@ def kinds(world: World, question: Question, names: Iterable[str]) -> list[Kind]:
         variant = on_node(world, name, question.resources)
         away = None if out else elsewhere(world, name, question.allocated)
         number = variants[variant].number(name) if out is None else None
-        key: object = (out.plugin, out.key, out.scheduler) if out else (number, away, variant)
+        key: object = (out.plugin, out.key, out.scheduler, out.states) if out else (number, away, variant)
         alike.setdefault(key, []).append(name)
         known.setdefault(key, (out, away, variant))
     found: list[Kind] = []

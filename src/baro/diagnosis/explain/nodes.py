@@ -9,6 +9,7 @@ the evidence seldom has what they need.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -39,6 +40,13 @@ class Rejection(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     key: str = ""
     scheduler: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+    """Of each resource that is short: ``used`` up, ``never`` enough, all ``sick``, ``gone`` or ``absent``."""
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the node lacks something that it never had: it is no place for the pod anyway."""
+        return "absent" in self.states or "never" in self.states
 
 
 def rejection(world: World, name: str, pod: Pod | None, *, planner: bool) -> Rejection | None:
@@ -182,14 +190,24 @@ def _no_room(world: World, node: Node, pod: Pod) -> Rejection | None:
     return Rejection(
         step=Step.RESOURCES,
         plugin="NodeResourcesFit",
-        reason="; ".join(text for _, text, _ in short),
-        key=",".join(resource for resource, _, _ in short),
-        scheduler=tuple(word for _, _, word in short),
+        reason="; ".join(item.text for item in short),
+        key=",".join(item.resource for item in short),
+        scheduler=tuple(item.word for item in short),
+        states=tuple(item.state for item in short),
     )
 
 
-def shortages(world: World, node: Node, pod: Pod) -> list[tuple[str, str, str]]:
-    """(resource, what is short in words, kube-scheduler's word) of all resources that do not suffice.
+class Shortage(NamedTuple):
+    """A resource that does not suffice, in words, and in kube-scheduler's word."""
+
+    resource: str
+    text: str
+    word: str
+    state: str
+
+
+def shortages(world: World, node: Node, pod: Pod) -> list[Shortage]:
+    """All resources of a node that do not suffice for the pod.
 
     An extended resource that a DeviceClass serves is left to DRA where the node has none of it.
     """
@@ -200,7 +218,7 @@ def shortages(world: World, node: Node, pod: Pod) -> list[tuple[str, str, str]]:
     used = world.used.get(name, {})
     asked = world.asked(pod)
     order = ("pods", "cpu", "memory", "ephemeral-storage")
-    found: list[tuple[str, str, str]] = []
+    found: list[Shortage] = []
     for resource in (*order, *sorted(asked.keys() - set(order))):
         amount = asked.get(resource, 0)
         has = pods.scaled(allocatable.get(resource)) or 0
@@ -212,8 +230,20 @@ def shortages(world: World, node: Node, pod: Pod) -> list[tuple[str, str, str]]:
         if amount <= has - taken:
             continue
         word = TOO_MANY_PODS if resource == "pods" else f"Insufficient {resource}"
-        found.append((resource, _short(node, resource, amount, has, taken), word))
+        state = _state(node, resource, amount, has)
+        found.append(Shortage(resource, _short(node, resource, amount, has, taken), word, state))
     return found
+
+
+def _state(node: Node, resource: str, amount: int, has: int) -> str:
+    if not pods.is_extended(resource):
+        return "used" if amount <= has else "never"
+    if resource not in node.status.allocatable:
+        return "absent"
+    total = pods.scaled(node.status.capacity.get(resource)) or 0
+    if has:
+        return "used" if amount <= max(has, total) else "never"
+    return "sick" if total else "gone"
 
 
 def _short(node: Node, resource: str, amount: int, has: int, taken: int) -> str:

@@ -47,7 +47,8 @@ def holding(world: World, claim: ResourceClaim, node: str | None) -> Holding:
     try:
         found = predict_set(world.inventory, node, keys)
         line = _line(world, claim, node, results) or bare.line
-        first, first_gbps = _first_fit(world, claim, node)
+        first, first_gbps = _would_take(world, claim, node, Policy.FIRST_FIT)
+        best, best_gbps = _would_take(world, claim, node, Policy.TOPOLOGY)
     except (Fatal, QuantityError):
         return bare
     return Holding(
@@ -59,6 +60,8 @@ def holding(world: World, claim: ResourceClaim, node: str | None) -> Holding:
         slowest=found.slowest_kind if found else None,
         first_fit=first,
         first_fit_gbps=first_gbps,
+        best=best,
+        best_gbps=best_gbps,
         problems=problems,
     )
 
@@ -89,11 +92,13 @@ def _line(
     return next(iter(why(problem, graph_of(problem), picks)), None)
 
 
-def _first_fit(world: World, claim: ResourceClaim, node: str) -> tuple[tuple[str, ...], float | None]:
-    """What kube-scheduler would take on the node if the claim held nothing."""
+def _would_take(
+    world: World, claim: ResourceClaim, node: str, policy: Policy
+) -> tuple[tuple[str, ...], float | None]:
+    """What a policy would take on the node if the claim held nothing, and what that set is worth."""
     bench = Bench(world, node)
     name = claim_name(claim)
-    decision = bench.decide([made_again(claim)], Policy.FIRST_FIT, (name,))
+    decision = bench.decide([made_again(claim)], policy, (name,))
     if not decision.fits:
         return (), None
     found = predict_set(bench.inventory, node, decision.devices)

@@ -16,7 +16,7 @@ from baro.diagnosis.explain.result import Cause, Step
 from baro.diagnosis.explain.world import World, key_of, near
 from baro.model import pods
 from baro.model.kinds.core import Pod
-from baro.model.kinds.resource import ResourceClaim, ResourceClaimTemplate
+from baro.model.kinds.resource import ResourceClaim
 from baro.model.names import PLACEMENT_GATE, SELECTOR_ANNOTATION
 
 MOST_CONSUMERS = 256
@@ -191,7 +191,7 @@ class _Claims:
                 ("kube-controller-manager's resourceclaim controller makes it within seconds",),
                 "kubectl -n kube-system get pods -l component=kube-controller-manager",
             )
-        return made_from(template, self._namespace, name)
+        return pods.made_from(template, self._namespace, name)
 
     def _missing(self, what: str, name: str, known: Iterable[tuple[str, str]], resource: str) -> None:
         here = [other for namespace, other in known if namespace == self._namespace]
@@ -224,21 +224,6 @@ def _finalizers(claim: ResourceClaim) -> Iterator[str]:
     consumers = [ref.name for ref in claim.status.reserved_for]
     if consumers:
         yield f"still reserved for {', '.join(consumers[:4])}"
-
-
-def made_from(template: ResourceClaimTemplate, namespace: str, name: str) -> ResourceClaim:
-    """The claim that the controller makes of a template."""
-    annotations = template.spec.metadata.get("annotations")
-    metadata = msgspec.structs.replace(
-        template.metadata,
-        namespace=namespace,
-        name=name,
-        annotations=dict(annotations) if isinstance(annotations, dict) else {},
-        uid="",
-        resource_version="",
-        owner_references=(),
-    )
-    return ResourceClaim(metadata=metadata, spec=template.spec.spec)
 
 
 # --- PreFilter ----------------------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ class Verdict(StrEnum):
     """kube-scheduler stops with an error, whatever other nodes could do."""
     UNDECIDED = "undecided"
     """The work limit was reached on the nodes that could decide it."""
+    UNKNOWN = "unknown"
+    """What it depends on could not be read."""
     UNUSED = "unused"
     """A claim that no pod refers to: pending by design."""
     DONE = "done"
@@ -213,6 +215,9 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True):
     slowest: str | None = None
     first_fit: tuple[str, ...] = ()
     first_fit_gbps: float | None = None
+    best: tuple[str, ...] = ()
+    """What policy ``topology`` would take on the node now."""
+    best_gbps: float | None = None
     problems: tuple[str, ...] = ()
 
 
@@ -234,6 +239,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     holdings: tuple[Holding, ...] = ()
     notes: tuple[str, ...] = ()
     """Facts that are no cause: what the planner said, what is not known."""
+    alike: tuple[str, ...] = ()
+    """``namespace/name`` of other pods that ask for the same in every respect."""
 
     @property
     def title(self) -> str:

@@ -96,6 +96,10 @@ def _not_there(world: World, kinds: Sequence[Kind], namespace: str | None, name:
     step = f"nearest: {', '.join(close)}" if close else "baro explain -A lists all pending pods"
     if lacking:
         step = f"{lacking[0].source} could not be read: {lacking[0].why}"
+    if world.evidence.unreadable:
+        step += (
+            f"; {len(world.evidence.unreadable)} objects could not be read: {world.evidence.unreadable[0]}"
+        )
     origin = f" in {world.evidence.origin}" if world.evidence.origin else ""
     return InputError(f"there is no {what} {name}{where}{origin}", next_step=step)
 
@@ -108,3 +112,39 @@ def pending(world: World) -> tuple[Subject, ...]:
         for pod in sorted(world.snapshot.pods, key=key_of)
         if not pod.spec.node_name and not pods.done(pod) and (not namespace or key_of(pod)[0] == namespace)
     )
+
+
+def alike(world: World, subjects: Sequence[Subject]) -> list[tuple[Subject, tuple[Subject, ...]]]:
+    """Pods that ask for the same in every respect, once each, with the others like it: replicas of one
+    workload are explained together."""
+    found: dict[object, list[Subject]] = {}
+    for subject in subjects:
+        key: object = subject if subject.kind == "claim" else _shape(world, world.pods[subject.key])
+        found.setdefault(key, []).append(subject)
+    return [(first, tuple(others)) for first, *others in found.values()]
+
+
+def _shape(world: World, pod: Pod) -> bytes:
+    """Everything of a pod that its explanation depends on, without the names of its claims."""
+    namespace = key_of(pod)[0]
+    claims: list[object] = []
+    for ref in pods.claim_refs(pod, world.owned(pod)):
+        claim = world.claims.get((namespace, ref.name or ""))
+        if claim is None:
+            claims.append((ref.name if ref.template is None else None, ref.template, ref.needed))
+        elif claim.status.allocation is not None or claim.metadata.deletion_timestamp:
+            claims.append((claim.metadata.name, claim.metadata.uid))
+        else:
+            own = pods.owned_by(claim, pod) or not claim.metadata.owner_references
+            claims.append((claim.spec, sorted(claim.metadata.annotations.items()), own))
+    bare = msgspec.structs.replace(pod.spec, resource_claims=())
+    annotations = [(k, v) for k, v in sorted(pod.metadata.annotations.items()) if k.startswith("baro.dev/")]
+    told = (
+        namespace,
+        bare,
+        claims,
+        annotations,
+        bool(pod.status.phase),
+        bool(pod.metadata.deletion_timestamp),
+    )
+    return msgspec.json.encode(told, order="sorted")

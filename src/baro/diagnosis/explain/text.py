@@ -8,6 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
+from baro.diagnosis.explain.funnel import some
 from baro.diagnosis.explain.kinds import FILTERED
 from baro.diagnosis.explain.result import (
     Answer,
@@ -36,7 +37,7 @@ _LONGEST_WHY = 72
 def lines(said: Explanation, *, wide: bool = False) -> list[str]:
     """The lines of one explanation, without colour."""
     word = "" if said.verdict is Verdict.PLACED else f"{said.verdict.value}: "
-    found = list(_wrapped(f"{said.title}: {word}{said.headline}", "  "))
+    found = list(_wrapped(f"{said.title}{_and_others(said)}: {word}{said.headline}", "  "))
     for cause in said.causes[: None if wide else _MOST_CAUSES]:
         found += _cause(cause.code, cause.message, cause.evidence, cause.next, said.headline, wide=wide)
     hidden = len(said.causes) - _MOST_CAUSES
@@ -54,6 +55,12 @@ def lines(said: Explanation, *, wide: bool = False) -> list[str]:
     for note in said.notes[: None if wide else _MOST_NOTES]:
         found += _wrapped(f"note: {note}", "  ")
     return found
+
+
+def _and_others(said: Explanation) -> str:
+    if not said.alike:
+        return ""
+    return f" and {len(said.alike)} like it ({some(said.alike, 3)})"
 
 
 def _none_does(groups: Sequence[Group]) -> bool:
@@ -86,6 +93,8 @@ def _holding(item: Holding) -> Iterator[str]:
         yield f"    kube-scheduler's first fit would take: {', '.join(item.first_fit)}{worth}"
     elif item.first_fit:
         yield "    kube-scheduler's first fit would take the same devices"
+    if item.best_gbps is not None and item.gbps is not None and item.best_gbps > item.gbps:
+        yield f"    split: policy topology would take {', '.join(item.best)} ({_gbps(item.best_gbps)})"
     for problem in item.problems:
         yield f"    problem: {problem}"
 

@@ -310,7 +310,7 @@ def _node_changes(world: World, question: Question, found: Sequence[Kind], budge
         out = kind.rejected
         if out is None or question.pod is None or out.step is not Step.NODE:
             continue
-        pod, text = _lifted(question.pod, out.plugin, out.key)
+        pod, text = lifted(question.pod, out.plugin, out.key)
         if pod is None:
             continue
         for node in kind.nodes[:_MOST_FILTERED]:
@@ -334,7 +334,7 @@ def would(world: World, question: Question, kind: Kind, node: str, budget: Budge
     return Bench(world, node).fits(kind.claims, question.policy, budget=budget)
 
 
-def _lifted(pod: Pod, plugin: str, key: str) -> tuple[Pod | None, str]:
+def lifted(pod: Pod, plugin: str, key: str) -> tuple[Pod | None, str]:
     """The pod as it would have to be, and how that reads."""
     match plugin:
         case "TaintToleration":

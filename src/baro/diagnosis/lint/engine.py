@@ -86,14 +86,12 @@ def lint_all(
     evidence: Sequence[Loaded | Manifest] = (),
     target: Target | None = None,
     silenced: frozenset[str] = frozenset(),
-    whole: bool = False,
 ) -> tuple[Judged, ...]:
     """Judges ``documents`` together. ``evidence`` are more objects that may be referred to, not judged.
 
-    ``catalogue`` is what devices publish, ``silenced`` the codes that are not wanted, ``whole`` says that the
-    evidence is a whole cluster.
+    ``catalogue`` is what devices publish, ``silenced`` the codes that are not wanted.
     """
-    run = make_run(documents, catalogue, evidence=evidence, target=target, silenced=silenced, whole=whole)
+    run = make_run(documents, catalogue, evidence=evidence, target=target, silenced=silenced)
     return tuple(judge(manifest, run) for manifest in run.manifests if not manifest.evidence)
 
 
@@ -104,12 +102,11 @@ def make_run(
     evidence: Sequence[Loaded | Manifest] = (),
     target: Target | None = None,
     silenced: frozenset[str] = frozenset(),
-    whole: bool = False,
 ) -> Run:
     """See ``lint_all``. Evidence that several runs share can be given as manifests."""
     manifests = [Manifest(document) for document in documents]
     manifests += [one if isinstance(one, Manifest) else Manifest(one, evidence=True) for one in evidence]
-    return Run(manifests, catalogue, target, whole=whole, silenced=silenced)
+    return Run(manifests, catalogue, target, silenced=silenced)
 
 
 def lint(document: Loaded, catalogue: Catalogue, *, kube_version: str | None = None) -> LintResult:

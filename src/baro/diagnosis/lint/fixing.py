@@ -64,9 +64,11 @@ def _round(text: str, file: str, judged: Sequence[Judged], refused: set[bytes]) 
     """The text after one round, or None when there is nothing (more) to do."""
     places = Places()
     work = [
-        (one, edits) for one in judged if (edits := _edits(one, refused)) and one.document.source is not None
+        (one, groups)
+        for one in judged
+        if one.document.source is not None and (groups := _groups(one, refused))
     ]
-    plans = [_plan(text, one, edits, places, number) for number, (one, edits) in enumerate(work)]
+    plans = [_plan(text, one, groups, places, number) for number, (one, groups) in enumerate(work)]
     placed = [plan for plan in plans if plan.replacements]
     if not placed:
         return None
@@ -86,23 +88,32 @@ def _round(text: str, file: str, judged: Sequence[Judged], refused: set[bytes]) 
     return new if not _mismatches(new, file, judged, good) else None
 
 
+_Group: TypeAlias = tuple[Edit, ...]
+"""The edits of one finding: they are made together or not at all."""
+
+
 class _Plan(msgspec.Struct, frozen=True):
-    """Changes to one document: its index among the judged, the edits placed, the characters."""
+    """Changes to one document: its index among the judged, the groups placed, the characters."""
 
     index: int
     judged: Judged
-    edits: tuple[Edit, ...]
+    groups: tuple[_Group, ...]
     replacements: tuple[Replacement, ...]
 
+    @property
+    def edits(self) -> _Group:
+        return tuple(edit for group in self.groups for edit in group)
 
-def _edits(judged: Judged, refused: set[bytes]) -> tuple[Edit, ...]:
-    return tuple(edit for note in judged.notes for edit in note.edits if _mark(judged, edit) not in refused)
+
+def _groups(judged: Judged, refused: set[bytes]) -> list[_Group]:
+    found = {_mark(judged, note.edits): note.edits for note in judged.notes if note.edits}
+    return [group for mark, group in found.items() if mark not in refused]
 
 
-def _mark(judged: Judged, edit: Edit) -> bytes:
-    """Tells an edit of a document from the same edit of another, over rounds."""
+def _mark(judged: Judged, group: _Group) -> bytes:
+    """Tells the edits of a document from the same edits of another, over rounds."""
     where = judged.document.where
-    return msgspec.json.encode((where.object, _source(judged).document, _source(judged).steps, edit))
+    return msgspec.json.encode((where.object, _source(judged).document, _source(judged).steps, group))
 
 
 def _source(judged: Judged) -> Source:
@@ -111,13 +122,13 @@ def _source(judged: Judged) -> Source:
     return source
 
 
-def _plan(text: str, judged: Judged, edits: Sequence[Edit], places: Places, index: int = -1) -> _Plan:
+def _plan(text: str, judged: Judged, groups: Sequence[_Group], places: Places, index: int) -> _Plan:
     source = _source(judged)
     root = places.root(source)
     if root is None:
         return _Plan(index, judged, (), ())
-    found = planned(text, root, edits, json_text=source.offset is not None)
-    replacements, used = combine([group for _, group in found])
+    found = planned(text, root, groups, json_text=source.offset is not None)
+    replacements, used = combine([changes for _, changes in found])
     return _Plan(index, judged, tuple(found[number][0] for number in used), tuple(replacements))
 
 
@@ -151,10 +162,10 @@ def _mismatches(new: str, file: str, judged: Sequence[Judged], plans: Sequence[_
 def _one_by_one(
     text: str, file: str, judged: Sequence[Judged], plan: _Plan, places: Places, refused: set[bytes]
 ) -> list[_Plan]:
-    """The first edit of the document that can be placed alone; those before it are refused for good."""
-    for edit in plan.edits:
-        single = _plan(text, plan.judged, (edit,), places, plan.index)
+    """The first group of the document that can be placed alone; those before it are refused for good."""
+    for group in plan.groups:
+        single = _plan(text, plan.judged, (group,), places, plan.index)
         if single.replacements and not _mismatches(_together(text, [single]), file, judged, [single]):
             return [single]
-        refused.add(_mark(plan.judged, edit))
+        refused.add(_mark(plan.judged, group))
     return []

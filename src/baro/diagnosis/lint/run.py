@@ -1,7 +1,7 @@
 """What a run of lint knows: the target, what devices publish, and all documents together.
 
 Rules ask here for classes, claims and namespaces by name. Whatever is not in the documents may exist in the
-cluster all the same, unless ``whole`` says that the documents are a whole cluster.
+cluster all the same.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from baro.diagnosis.lint.ignores import Ignores, ignores
 from baro.diagnosis.lint.manifest import CLAIM_KINDS, Manifest, Request, mapping, selectors, text
 from baro.diagnosis.lint.places import Places
 from baro.diagnosis.lint.selectors import SelectorReport
+from baro.model.decode import StrictError
 from baro.model.edits import Edit
 from baro.model.errors import Where
 from baro.model.findings import Finding
 from baro.model.names import SELECTOR_ANNOTATION
+from baro.model.validation import Verdict
 from baro.model.validation.rules import DEFAULT_KUBE_VERSION, default_gates, known_gates
 
 
@@ -51,6 +53,13 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     server: str = ""
 
 
+class Opinion(msgspec.Struct, frozen=True):
+    """What the API server thinks of a document: how it decodes, and its verdict on what decodes."""
+
+    errors: tuple[StrictError, ...]
+    verdict: Verdict
+
+
 class Run:
     """All documents of one run, and the yardsticks."""
 
@@ -60,18 +69,18 @@ class Run:
         catalogue: Catalogue | None = None,
         target: Target | None = None,
         *,
-        whole: bool = False,
         silenced: frozenset[str] = frozenset(),
     ) -> None:
         self.manifests = manifests
         self.catalogue = catalogue or built_in()
         self.target = target or Target()
-        self.whole = whole
         self.places = Places()
         self.silenced = silenced
         self._ignores: dict[int, Ignores] = {}
         self.reports: dict[tuple[str, int, frozenset[str]], SelectorReport] = {}
         """Selector, yardstick and silent codes → what was found: many documents have the same selectors."""
+        self.opinions: dict[int, Opinion] = {}
+        """By ``id`` of the manifest."""
         self.said: dict[str, tuple[str, ...]] = {}
         """Selector → what the API server has against it."""
         self._classes: dict[str, Catalogue | None] = {}

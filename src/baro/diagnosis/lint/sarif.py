@@ -15,7 +15,7 @@ from baro.diagnosis.lint.engine import Judged
 from baro.diagnosis.lint.places import Places, line_and_column
 from baro.diagnosis.lint.run import Note
 from baro.model.findings import Severity, table
-from baro.model.rewrite import combine, planned
+from baro.model.rewrite import planned
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
@@ -104,10 +104,8 @@ def _fixes(judged: Judged, note: Note, places: Places) -> list[dict[str, Any]]:
     if source is None or root is None:
         return []
     text = places.text_of(source)
-    found = planned(text, root, note.edits, json_text=source.offset is not None)
-    changes, used = combine([group for _, group in found])
-    if len(used) < len(note.edits):
-        return []
+    found = planned(text, root, [note.edits], json_text=source.offset is not None)
+    changes = found[0][1] if found else []
     replacements = [
         {"deletedRegion": _region(text, start, end), "insertedContent": {"text": new}}
         for start, end, new in changes

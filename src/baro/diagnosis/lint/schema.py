@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -17,14 +17,14 @@ from baro.cel import check_selector
 from baro.diagnosis.lint import shapes
 from baro.diagnosis.lint.manifest import Manifest, mapping
 from baro.diagnosis.lint.registry import note, rule
-from baro.diagnosis.lint.run import Note, Run
+from baro.diagnosis.lint.run import Note, Opinion, Run
 from baro.model.convert import to_v1
 from baro.model.decode import StrictError, rejection, strict_errors
 from baro.model.edits import Edit
 from baro.model.errors import InputError
 from baro.model.schema import find_kind
 from baro.model.validation import Cause, CheckCel, Problems, Reason, Verdict, judge_create
-from baro.model.validation.rules import Rules
+from baro.model.validation.rules import Rules, default_gates
 
 _GATES: Final = {
     "adminAccess": "DRAAdminAccess", "firstAvailable": "DRAPrioritizedList",
@@ -42,6 +42,7 @@ _GATES: Final = {
     "extendedResourceName": "DRAExtendedResource",
 }  # fmt: skip
 """Field → the gate without which it is dropped."""
+_ALPHA: Final = frozenset(field for field, gate in _GATES.items() if gate not in default_gates())
 _STRICT: Final = "strict decoding error: "
 
 
@@ -57,25 +58,17 @@ class Answer(msgspec.Struct, frozen=True):
 
 def answer(manifest: Manifest, run: Run) -> Answer | None:
     """The server's whole answer; None for kinds that nothing is known about."""
-    body, version = manifest.body, run.target.version
     kind = find_kind(manifest.document.api_version, manifest.kind)
     if kind is None:
         if manifest.group != "resource.k8s.io":
             return None
         api = manifest.document.api_version
         return Answer(f'no kind "{manifest.kind}" is registered for version "{api}"')
-    errors = strict_errors(body, kube_version=version)
-    refused = rejection(errors, manifest.document.api_version, manifest.kind)
+    opinion = _opinion(manifest, run)
+    refused = rejection(opinion.errors, manifest.document.api_version, manifest.kind)
     if refused is not None:
         return Answer(refused)
-
-    def cel(problems: Problems, path: str, expression: str) -> None:
-        if expression in run.said:
-            problems.absorb(Cause(_reason(said), path, said) for said in run.said[expression])
-        else:
-            check_selector(problems, path, expression)
-
-    lines = list(dict.fromkeys(str(cause) for cause in _judged(manifest, run, cel).causes))
+    lines = list(dict.fromkeys(str(cause) for cause in opinion.verdict.causes))
     if not lines:
         return Answer()
     listed = lines[0] if len(lines) == 1 else f"[{', '.join(lines)}]"
@@ -83,33 +76,52 @@ def answer(manifest: Manifest, run: Run) -> Answer | None:
     return Answer(f'{resource} "{manifest.name}" is invalid: {listed}')
 
 
+def _opinion(manifest: Manifest, run: Run) -> Opinion:
+    """Judged once. A selector that was looked at before is not compiled again: failures cost most."""
+    if id(manifest) not in run.opinions:
+
+        def cel(problems: Problems, path: str, expression: str) -> None:
+            if expression in run.said:
+                problems.absorb(Cause(_reason(said), path, said) for said in run.said[expression])
+            else:
+                check_selector(problems, path, expression)
+
+        errors = strict_errors(manifest.body, kube_version=run.target.version)
+        run.opinions[id(manifest)] = Opinion(errors, _verdict(manifest, run, cel))
+    return run.opinions[id(manifest)]
+
+
 def _reason(said: str) -> Reason:
     reason: Reason = said.partition(":")[0]  # type: ignore[assignment] # the server's own words
     return reason
 
 
-def _judged(manifest: Manifest, run: Run, cel: CheckCel | None) -> Verdict:
-    """The verdict on a document or, for a workload, on the pods it makes.
+def _verdict(manifest: Manifest, run: Run, cel: CheckCel) -> Verdict:
+    """The verdict on a document or, for a workload, on the pods it makes, with paths of the document.
 
     Without a target every gate that exists counts as on: what is refused then is refused everywhere.
     """
     target = run.target
     lenient = target.kube_version is None and target.gates is None
-    rules = Rules(target.version, target.known if lenient else target.on, manifest.version or "v1")
-    body: Mapping[str, Any] = manifest.body
-    if manifest.pod_path is not None and manifest.kind != "Pod":
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": manifest.pod_spec}
-        rules = Rules(target.version, rules.gates, "v1")
+    gates = target.known if lenient else target.on
     labels = run.namespace_labels.get(manifest.namespace or "default")
-    return judge_create(body, rules, cel=cel, namespace_labels=labels)
+    if manifest.pod_path is None or manifest.kind == "Pod":
+        rules = Rules(target.version, gates, manifest.version or "v1")
+        return judge_create(manifest.body, rules, cel=cel, namespace_labels=labels)
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": manifest.pod_spec}
+    verdict = judge_create(body, Rules(target.version, gates, "v1"), namespace_labels=labels)
+    causes = (
+        Cause(cause.reason, f"{manifest.pod_path}{cause.path.removeprefix('spec')}", cause.message)
+        for cause in verdict.causes
+        if cause.path.startswith("spec")
+    )
+    return Verdict(tuple(causes))
 
 
 @rule()
 def decoding(manifest: Manifest, run: Run) -> Iterator[Note]:
     """Unknown fields and wrong types: the decoder's words, all of them at once."""
-    body = manifest.body
-    errors = strict_errors(body, kube_version=run.target.version)
-    for error in errors:
+    for error in _opinion(manifest, run).errors:
         if error.trouble == "unknown" and shapes.is_old_claim_source(manifest, error.path):
             message = (
                 f"{error.message}: since Kubernetes 1.31 the entry names its claim itself, without `source`"
@@ -144,20 +156,17 @@ def _renamed(manifest: Manifest, error: StrictError) -> tuple[tuple[Edit, ...], 
 @rule()
 def validation(manifest: Manifest, run: Run) -> Iterator[Note]:
     """Values that are not allowed. Selectors are judged elsewhere, what does not decode is said above."""
-    errors = strict_errors(manifest.body, kube_version=run.target.version)
-    verdict = _judged(manifest, run, None)
-    for cause in verdict.causes:
-        if manifest.kind != "Pod" and manifest.pod_path is not None:
-            if not cause.path.startswith("spec"):
-                continue
-            path = f"{manifest.pod_path}{cause.path.removeprefix('spec')}"
-            cause = Cause(cause.reason, path, cause.message)  # noqa: PLW2901 - the same cause, in its place
+    opinion = _opinion(manifest, run)
+    errors = opinion.errors
+    for cause in opinion.verdict.causes:
+        if cause.path.endswith(".cel.expression"):
+            continue
         if _follows(cause, errors):
             continue
         edits, hint = shapes.mend_value(manifest, cause)
         where = manifest.where(shapes.exact_path(cause))
         yield note("manifest-invalid", str(cause), where, *edits, remedy=hint, server=str(cause))
-    yield from _dropped(manifest, run, verdict, errors)
+    yield from _dropped(manifest, run, opinion.verdict, errors)
 
 
 def _follows(cause: Cause, errors: tuple[StrictError, ...]) -> bool:
@@ -187,6 +196,8 @@ def _dropped(
     explicit = target.kube_version is not None or target.gates is not None
     kept = verdict.body
     if not explicit:
+        if not _mentions(manifest.body, _ALPHA):
+            return
         kept = judge_create(manifest.body, Rules(target.version, None, manifest.version)).body
     if kept is None or any(error.trouble in ("type", "value") for error in errors):
         return
@@ -206,6 +217,13 @@ def _dropped(
             f"Kubernetes {target.version} drops {paths[0]}{more} without a word unless the gate {gate} is on"
         )
         yield note(code, message, manifest.where(paths[0]))
+
+
+def _mentions(body: Any, fields: frozenset[str]) -> bool:
+    """Whether one of the fields occurs anywhere."""
+    if isinstance(body, dict):
+        return not fields.isdisjoint(body) or any(_mentions(value, fields) for value in body.values())
+    return isinstance(body, list) and any(_mentions(item, fields) for item in body)
 
 
 def _lost(sent: Any, kept: Any, path: str) -> Iterator[tuple[str, str]]:

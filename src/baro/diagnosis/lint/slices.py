@@ -50,21 +50,21 @@ def counts(manifest: Manifest, run: Run) -> Iterator[Note]:
     if mine is None or not current:
         return
     said = sorted({count for one in current if (count := _number(one, "resourceSliceCount")) is not None})
-    where = manifest.where("spec.pool.resourceSliceCount")
-    fix = SetValue(manifest.steps("spec.pool.resourceSliceCount"), len(current))
+    path = "spec.pool.resourceSliceCount"
+    fix = SetValue(manifest.steps(path), len(current))
     if len(said) > 1:
         listed = " and ".join(map(str, said))
         message = f"the slices of one generation declare an inconsistent resourceSliceCount: {listed}"
         edits = (fix,) if len(current) in said and mine != len(current) else ()
-        yield note("pool-inconsistent", message, where, *edits)
+        yield note("pool-inconsistent", message, manifest.where(path), *edits)
     elif len(current) > mine:
         message = f"the pool has {len(current)} slices of generation {generation}, and they say {mine}"
-        yield note("pool-inconsistent", message, where, fix)
+        yield note("pool-inconsistent", message, manifest.where(path), fix)
     elif len(current) < mine:
         message = (
             f"{len(current)} of the {mine} slices of the pool are here: kube-scheduler waits for all of them"
         )
-        yield note("pool-slices-not-here", message, where)
+        yield note("pool-slices-not-here", message, manifest.where(path))
 
 
 @rule("ResourceSlice")

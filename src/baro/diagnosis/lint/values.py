@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from baro.cel import DeviceView, Value
 from baro.diagnosis.catalogue import Catalogue
+from baro.diagnosis.lint import trials
 from baro.diagnosis.lint.found import Found
-from baro.diagnosis.lint.mends import amount
+from baro.diagnosis.lint.mends import amount, compiled
 from baro.diagnosis.lint.reads import Comparison, Reads
 from baro.diagnosis.published import mig_profile_names
 from baro.model.names import DRIVER, NVIDIA_DRIVER
@@ -21,6 +23,11 @@ _AGREE: Final = {
     "ints": (), "bools": (), "strings": (), "versions": (),
 }  # fmt: skip
 """Type of an attribute → types of constants that may equal it. A list equals no single value."""
+_EXAMPLES: Final[Mapping[str, Value]] = {
+    "int": -(10**15), "bool": True, "string": "\x00", "version": SemVer.parse("0.0.1-none"),
+    "ints": (1,), "bools": (True,), "strings": ("\x00",), "versions": (SemVer.parse("0.0.1"),),
+}  # fmt: skip
+"""Type → a value that no constant equals."""
 _METHODS: Final = {"==": "== 0", "!=": "!= 0", "<": "< 0", "<=": "<= 0", ">": "> 0", ">=": ">= 0"}
 
 
@@ -76,7 +83,7 @@ def comparisons(text: str, found: Reads, scope: Catalogue) -> Iterator[Found]:
     for comparison in found.comparisons:
         read = comparison.read
         published = scope.attribute(read.full) if read.kind == "attribute" else None
-        if published is None or not published.types or not scope.certain(read.domain):
+        if published is None or not published.types:
             continue
         if published.types == {"version"}:
             yield from _version(text, comparison)
@@ -96,8 +103,8 @@ def _version(text: str, comparison: Comparison) -> Iterator[Found]:
     written = text[read.start : read.end]
     versions = [full_version(value) if isinstance(value, str) else None for value in comparison.values]
     shown = text[slice(*comparison.literal)]
-    outcome = "is an error" if read.start == comparison.start else "is false"
-    message = f"{read.full} is a version and {shown} is not: the comparison {outcome} on every device"
+    always = _always(text, comparison, "version")
+    message = f"{read.full} is a version and {shown} is not: the comparison {always} on every device"
     new = None
     if all(versions):
         tests = [f"{written}.compareTo(semver('{version}'))" for version in versions]
@@ -111,8 +118,7 @@ def _version(text: str, comparison: Comparison) -> Iterator[Found]:
 def _mismatch(text: str, comparison: Comparison, published: str) -> Found:
     start, end = comparison.literal
     shown = text[start:end]
-    outcome = {"==": "false", "in": "false", "!=": "true"}.get(comparison.operator)
-    always = f"is {outcome} on every device" if outcome else "is an error on every device"
+    always = f"{_always(text, comparison, published)} on every device"
     message = (
         f"{comparison.read.full} is {_article(published)} and {shown} {_verb(comparison)} {comparison.type}:"
         f" the comparison {always}"
@@ -123,6 +129,19 @@ def _mismatch(text: str, comparison: Comparison, published: str) -> Found:
         new = ", ".join(str(value) for value in converted)
         new = f"[{new}]" if comparison.operator == "in" else new
     return Found("type-mismatch", message, start, end, new)
+
+
+def _always(text: str, comparison: Comparison, published: str) -> str:
+    """What the comparison comes to, by trying it on a device that has such a value."""
+    read = comparison.read
+    attributes = {read.domain: {read.name: _EXAMPLES[published]}}
+    device = DeviceView(driver="example.com", attributes=attributes)
+    program = compiled(text[comparison.start : comparison.end])
+    if program is None:
+        return "has the same outcome"
+    if trials.error_on(program, device) is not None:
+        return "is an error"
+    return "is true" if trials.matches(program, device) else "is false"
 
 
 def _verb(comparison: Comparison) -> str:

@@ -66,7 +66,6 @@ def api_version(manifest: Manifest, run: Run) -> Iterator[Note]:
 
 
 def _life(manifest: Manifest, target: Target) -> Iterator[Note]:
-    where = manifest.document.where_of("apiVersion")
     version, api = manifest.version, manifest.document.api_version
     lives = _RULE_LIVES if manifest.kind == "DeviceTaintRule" else _LIVES
     life = lives.get(version)
@@ -75,19 +74,28 @@ def _life(manifest: Manifest, target: Target) -> Iterator[Note]:
         message = f'no kind "{manifest.kind}" is registered for version "{api}"'
         stored = f" {_STORED}" if version in _OLD else ""
         remedy = f"Write resource.k8s.io/v1.{stored}"
-        yield note("api-version-not-served", message, where, *edits, remedy=remedy, server=message)
+        yield note(
+            "api-version-not-served",
+            message,
+            manifest.where("apiVersion"),
+            *edits,
+            remedy=remedy,
+            server=message,
+        )
         return
     _, deprecated, gone = life
     if target.kube_version is not None:
         why = _not_served(api, life, target.kube_version, beta=version != "v1")
         if why is not None:
             served = parse(lives["v1"][0]) <= parse(target.kube_version)
-            yield note("api-version-not-served", why, where, *(edits if served else ()))
+            yield note(
+                "api-version-not-served", why, manifest.where("apiVersion"), *(edits if served else ())
+            )
         return
     if gone and parse(deprecated) <= parse(target.version):
         move = _MOVES.get(manifest.kind, "") if version == "v1beta1" else ""
         message = f"{api} is deprecated since Kubernetes {deprecated} and gone in {gone}{move}"
-        yield note("deprecated-api-version", message, where, *edits)
+        yield note("deprecated-api-version", message, manifest.where("apiVersion"), *edits)
 
 
 def _not_served(api: str, life: _Life, kube_version: str, *, beta: bool) -> str | None:

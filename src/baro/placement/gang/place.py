@@ -124,7 +124,7 @@ def _fewer(run: _Run, units: Sequence[Unit], at_least: int) -> GangPlacement | N
     if best is None or len(best.seated) < at_least:
         return None
     line = words.left_out(len(best.left_out), len(best.seated), at_least)
-    return msgspec.structs.replace(best, reasons=(*best.reasons, line))
+    return msgspec.structs.replace(best, reasons=(best.reasons[0], line, *best.reasons[1:]))
 
 
 class _Run(msgspec.Struct, frozen=True, kw_only=True):
