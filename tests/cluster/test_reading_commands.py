@@ -132,7 +132,11 @@ def test_diagnose_under_the_readers_account(
     assert codes(report, "reader-b") == {"pool-incomplete"}
     assert codes(report, f"{scene}/forgotten") == {"claim-allocated-unreserved"}
     forgotten = next(item for item in report["problems"] if f"{scene}/forgotten" in (item["subject"] or ""))
-    assert forgotten["lost"]["hours"] > 24, "its age is known from the allocation"
+    hours = forgotten["lost"]["hours"]
+    if report["serverVersion"].startswith("v1.34."):  # drops the time of an allocation
+        assert hours is None
+    else:
+        assert hours > 24, "its age is known from the allocation"
 
 
 @pytest.mark.parametrize("resource", RESOURCES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from baro.cel.environment import EnvironmentName
 from baro.diagnosis.catalogue import Catalogue
 from baro.diagnosis.lint import reads, trials
 from baro.diagnosis.lint.manifest import CLAIM_KINDS, Manifest, Request, mapping, selectors, text
@@ -55,11 +54,6 @@ def _of_drivers(run: Run, expression: str) -> Catalogue | None:
     return run.only(named) if named else None
 
 
-def environment(run: Run) -> EnvironmentName:
-    """How the API server of the target compiles a new selector."""
-    return "stored" if "DRAListTypeAttributes" in run.target.on else "admission"
-
-
 def _judged(
     manifest: Manifest, run: Run, path: str, expression: str, scope: Catalogue | None, server: bool = True
 ) -> Iterator[Note]:
@@ -81,7 +75,7 @@ def _inspected(run: Run, expression: str, scope: Catalogue | None, ignored: froz
             run.catalogue if scope is None else scope,
             whole=None if scope is None else run.catalogue,
             ignored=ignored,
-            environment=environment(run),
+            environment=run.target.environment,
         )
         run.reports[key] = found
         if not ignored:

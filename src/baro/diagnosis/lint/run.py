@@ -11,6 +11,7 @@ from functools import cached_property
 
 import msgspec
 
+from baro.cel.environment import EnvironmentName
 from baro.diagnosis.catalogue import Catalogue, built_in, of_class
 from baro.diagnosis.lint.ignores import Ignores, ignores
 from baro.diagnosis.lint.manifest import CLAIM_KINDS, Manifest, Request, mapping, selectors, text
@@ -43,6 +44,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def known(self) -> tuple[str, ...]:
         return known_gates(self.version)
+
+    @property
+    def environment(self) -> EnvironmentName:
+        """How the API server of the target compiles a new selector."""
+        return "stored" if "DRAListTypeAttributes" in self.on else "admission"
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):

@@ -84,7 +84,7 @@ def _opinion(manifest: Manifest, run: Run) -> Opinion:
             if expression in run.said:
                 problems.absorb(Cause(_reason(said), path, said) for said in run.said[expression])
             else:
-                check_selector(problems, path, expression)
+                check_selector(problems, path, expression, run.target.environment)
 
         errors = strict_errors(manifest.body, kube_version=run.target.version)
         run.opinions[id(manifest)] = Opinion(errors, _verdict(manifest, run, cel))
