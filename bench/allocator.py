@@ -76,7 +76,8 @@ def timed(
     inventory: Inventory, claims: Sequence[ResourceClaim], policy: Policy, times: int = 7
 ) -> tuple[float, float, NodeDecision]:
     """(median milliseconds cold, again, the last answer)."""
-    cold, again = [], []
+    cold: list[float] = []
+    again: list[float] = []
     for _ in range(times):
         inventory.derived.clear()
         for spent in (cold, again):
