@@ -271,10 +271,11 @@ def judge(cluster: Cluster) -> None:
             assert pod.metadata.uid in told, f"{pod.ref} waits and nobody said why"
 
 
-def other_writer_allocates(cluster: Cluster, claim: str, device: str) -> None:
+def other_writer_allocates(cluster: Cluster, claim: str, *devices: str) -> None:
     """Somebody else gives ``node/gpu-n`` to a claim, without a mark of baro's and without asking."""
-    node, _, name = device.partition("/")
-    allocation = msgspec.to_builtins(_allocation(node, "r", [DeviceKey("gpu.baro.dev", node, name)]))
+    node = devices[0].partition("/")[0]
+    keys = [DeviceKey("gpu.baro.dev", node, device.partition("/")[2]) for device in devices]
+    allocation = msgspec.to_builtins(_allocation(node, "r", keys))
     allocation["allocationTimestamp"] = "2026-01-01T11:00:00Z"
     cluster.api.patch_merge(ResourceClaim, "default", claim, {"metadata": {"finalizers": [FINALIZER]}})
     status = {"status": {"allocation": allocation}}

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from baro.controller import pods
 from baro.controller.actions import Action, Explain, Release, Withdraw
 from baro.controller.indexes import Key
@@ -17,6 +19,14 @@ from baro.controller.view import View, key_of
 from baro.inventory.usage import DeviceKey
 from baro.model.kinds.core import Pod
 from baro.model.kinds.resource import AllocationResult, ResourceClaim
+
+
+class _Stuck(msgspec.Struct):
+    """A claim that shares devices with others, of which none may yield."""
+
+    claim: ResourceClaim
+    devices: list[str] = []
+    others: set[str] = set()
 
 
 class Conflicts:
@@ -29,6 +39,7 @@ class Conflicts:
     def actions(self) -> Iterator[Action]:
         """What is to be taken back, and what can only be reported."""
         freed: set[Key] = set()
+        stuck: dict[Key, _Stuck] = {}
         for device in sorted(self._view.contested):
             everyone = self._holders(device)
             self.contested.update(key_of(claim) for claim in everyone)
@@ -46,7 +57,12 @@ class Conflicts:
                 gated = tuple(pod for pod in self._consumers(claim) if pods.gated(pod))
                 yield Release(claim, why, while_gated=gated)
             if not losers:
-                yield from self._cannot_yield(device, holders)
+                for claim in holders:
+                    mine = stuck.setdefault(key_of(claim), _Stuck(claim))
+                    mine.devices.append(str(device))
+                    mine.others.update(other.ref for other in holders if other is not claim)
+        for each in stuck.values():
+            yield from self._cannot_yield(each)
 
     def _holders(self, device: DeviceKey) -> list[ResourceClaim]:
         found: list[ResourceClaim] = []
@@ -89,12 +105,14 @@ class Conflicts:
             if pod is not None and pod.metadata.uid == consumer.uid:
                 yield pod
 
-    def _cannot_yield(self, device: DeviceKey, holders: list[ResourceClaim]) -> Iterator[Action]:
-        for claim in holders:
-            others = ", ".join(sorted(c.ref for c in holders if c is not claim))
-            text = f"device {device} of {claim.ref} is also held by {others}"
-            for pod in self._consumers(claim):
-                yield Explain(pod, "DeviceHeldTwice", text)
+    def _cannot_yield(self, stuck: _Stuck) -> Iterator[Action]:
+        """One text for all devices of a claim: an event is written again when what it says has changed."""
+        plural = "s" if len(stuck.devices) > 1 else ""
+        devices, others = ", ".join(stuck.devices), ", ".join(sorted(stuck.others))
+        verb = "are" if plural else "is"
+        text = f"device{plural} {devices} of {stuck.claim.ref} {verb} also held by {others}"
+        for pod in self._consumers(stuck.claim):
+            yield Explain(pod, "DeviceHeldTwice", text)
 
 
 def _stamp(allocation: AllocationResult | None) -> str:

@@ -93,7 +93,7 @@ class Effects:
         self._events = events
         self._utc = utc
         self._log = log
-        self._told: dict[str, tuple[str, datetime]] = {}
+        self._told: dict[tuple[str, str], tuple[str, datetime]] = {}
         self._may_nominate = True
 
     def apply(self, action: Action) -> Done:
@@ -261,16 +261,14 @@ class Effects:
         return answer
 
     def _explain(self, action: Explain) -> None:
-        uid, text, now = action.pod.metadata.uid, f"{action.reason}: {action.message}", self._utc()
-        told = self._told.get(uid)
+        key, text, now = (action.pod.metadata.uid, action.reason), action.message, self._utc()
+        told = self._told.get(key)
         if told is not None and told[0] == text and (now - told[1]).total_seconds() < REPEAT_S:
             return
-        kept = self._events.record(
-            action.pod, reason=action.reason, message=action.message, type_=action.type
-        )
+        kept = self._events.record(action.pod, reason=action.reason, message=text, type_=action.type)
         if kept is not False:
-            self._told[uid] = (text, now)
+            self._told[key] = (text, now)
 
     def forget(self, live: set[str]) -> None:
         """Drops what was told to pods that are gone. ``live`` are the uids there are."""
-        self._told = {uid: told for uid, told in self._told.items() if uid in live}
+        self._told = {key: told for key, told in self._told.items() if key[0] in live}
