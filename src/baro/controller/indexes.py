@@ -9,6 +9,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 
 from baro.controller import pods
+from baro.controller.gangs import GangKey, gang_of
 from baro.model.kinds.core import Pod
 from baro.model.kinds.resource import ResourceClaim
 from baro.model.names import ALLOCATED_BY, INTENT, REASON_ANNOTATION
@@ -64,9 +65,18 @@ class Indexes:
         """Pods that kube-scheduler may be allocating devices for."""
         self.unused: dict[Key, ResourceClaim] = {}
         """Claims that bear a mark of baro's and that nobody has reserved."""
+        self.gangs: dict[GangKey, dict[Key, Pod]] = {}
+        """Pods of each gang."""
+        self._gang_of: dict[Key, GangKey] = {}
 
     def put_pod(self, key: Key, pod: Pod) -> None:
         self.turns.put(key, pod)
+        gang = gang_of(pod)
+        if self._gang_of.get(key) != gang:
+            self._leave_gang(key)
+        if gang is not None:
+            self._gang_of[key] = gang
+            self.gangs.setdefault(gang, {})[key] = pod
         if _its_turn(pod):
             self.theirs[key] = pod
         else:
@@ -74,7 +84,15 @@ class Indexes:
 
     def drop_pod(self, key: Key) -> None:
         self.turns.drop(key)
+        self._leave_gang(key)
         self.theirs.pop(key, None)
+
+    def _leave_gang(self, key: Key) -> None:
+        gang = self._gang_of.pop(key, None)
+        if gang is not None:
+            del self.gangs[gang][key]
+            if not self.gangs[gang]:
+                del self.gangs[gang]
 
     def put_claim(self, key: Key, claim: ResourceClaim) -> None:
         annotations = claim.metadata.annotations

@@ -5,8 +5,8 @@ A seam, so that the protocol of the planner is tested apart from the search for 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -16,6 +16,7 @@ from baro.model.kinds.core import Pod
 from baro.model.kinds.resource import AllocationResult, ResourceClaim
 from baro.model.names import TOPOLOGY_ANNOTATION
 from baro.placement import place
+from baro.placement.gang import GangMember, GangPlacement, place_gang
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -39,14 +40,41 @@ class Placer(Protocol):
         ...
 
 
-def with_policy(policy: str) -> Placer:
-    """``baro.placement`` with policy ``topology`` or ``first-fit``."""
+@runtime_checkable
+class GangPlacer(Protocol):
+    """Chooses nodes and devices for all pods of a gang, or for none."""
 
-    def choose(inventory: Inventory, claims: Sequence[ResourceClaim], openings: Openings, pod: Pod) -> Choice:
+    def gang(
+        self,
+        inventory: Inventory,
+        members: Sequence[GangMember],
+        *,
+        at_least: int,
+        beside: Sequence[str],
+        room: Callable[[str, Sequence[Pod]], bool],
+    ) -> GangPlacement:
+        """At least so many of the members, near to the nodes ``beside``, where there is room."""
+        ...
+
+
+def with_policy(policy: str) -> WithPolicy:
+    """``baro.placement`` with policy ``topology`` or ``first-fit``."""
+    return WithPolicy(policy)
+
+
+class WithPolicy:
+    """``Placer`` and ``GangPlacer`` in one."""
+
+    def __init__(self, policy: str) -> None:
+        self._policy = policy
+
+    def __call__(
+        self, inventory: Inventory, claims: Sequence[ResourceClaim], openings: Openings, pod: Pod
+    ) -> Choice:
         wished = pod.metadata.annotations.get(TOPOLOGY_ANNOTATION)
         asked = [_wishing(claim, wished) if wished else claim for claim in claims]
         nodes, without = openings.nodes, openings.without
-        found = place(inventory, asked, nodes=nodes, without=without, policy=policy, pod=pod)
+        found = place(inventory, asked, nodes=nodes, without=without, policy=self._policy, pod=pod)
         if found.fits:
             return Choice(found.node, found.allocations, found.reasons[0] if found.reasons else "")
         lines = list(found.reasons)
@@ -54,7 +82,18 @@ def with_policy(policy: str) -> Placer:
             lines.insert(0, found.error)
         return Choice(None, (), "; ".join(lines) or "no node fits")
 
-    return choose
+    def gang(
+        self,
+        inventory: Inventory,
+        members: Sequence[GangMember],
+        *,
+        at_least: int,
+        beside: Sequence[str],
+        room: Callable[[str, Sequence[Pod]], bool],
+    ) -> GangPlacement:
+        return place_gang(
+            inventory, members, at_least=at_least, beside=beside, room=room, policy=self._policy
+        )
 
 
 def _wishing(claim: ResourceClaim, wished: str) -> ResourceClaim:

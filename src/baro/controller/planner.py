@@ -19,7 +19,7 @@ claims that hold one device the later one yields (see ``conflicts``).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
@@ -39,6 +39,7 @@ from baro.controller.actions import (
     Withdraw,
 )
 from baro.controller.conflicts import Conflicts
+from baro.controller.gangs import Gang, GangKey, gang_from, gang_of
 from baro.controller.indexes import Key
 from baro.controller.leftovers import leftovers
 from baro.controller.marks import (
@@ -51,7 +52,7 @@ from baro.controller.marks import (
     ours,
     reserved_for,
 )
-from baro.controller.placer import Choice, Placer
+from baro.controller.placer import Choice, GangPlacer, Placer, with_policy
 from baro.controller.view import View, key_of
 from baro.inventory.taints import tolerated
 from baro.inventory.usage import DeviceKey
@@ -60,6 +61,7 @@ from baro.model.errors import BaroError
 from baro.model.kinds.core import Node, Pod
 from baro.model.kinds.resource import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 from baro.model.names import REASON_ANNOTATION
+from baro.placement.gang import GangMember, GangPlacement
 
 MAX_CONSUMERS = 256
 """Limit of ``status.reservedFor``."""
@@ -124,6 +126,8 @@ class _Round:
         """Claims that the inventory counts otherwise than the view, while this round thinks."""
         self.seated: list[Pod] = []
         """Pods that the rooms count where this round sends them."""
+        self.homeless: dict[GangKey, str] = {}
+        """Gangs for which there is no place now, and why."""
 
     def run(self) -> Generator[Action, None, None]:
         conflicts = Conflicts(self.view)
@@ -174,12 +178,20 @@ class _Round:
         if all(claim.status.allocation and reserved_for(claim, pod) for claim in claims):
             if pod.metadata.uid in self.memory.barred:
                 return
+            gang = self._gang(pod) if pods.gated(pod) else None
+            if gang is not None and not self._complete(gang, busy):
+                yield from self._hold_back(gang, claims)
+                return
             early = self._unsettled(claims)
             yield self._ungate(pod, claims) if early <= 0 else Wait(early, for_scheduler=True)
         elif any(intent(claim) for claim in claims):
             yield from self._intended(pod, claims)
         elif pod.metadata.uid not in self.memory.skip:
-            yield from self._place(pod, claims)
+            gang = self._gang(pod) if pods.gated(pod) else None
+            if gang is not None:
+                yield from self._place_gang(pod, gang, busy)
+            else:
+                yield from self._place(pod, claims)
 
     def _ungate(self, pod: Pod, claims: tuple[ResourceClaim, ...]) -> Ungate:
         """The claims are read once more, unless the watch has just shown them as this process wrote them."""
@@ -253,6 +265,106 @@ class _Round:
                 f"delete the pod to have it placed anew: {text}"
             )
         yield Explain(pod, "NoPlacement", text)
+
+    # --- gangs ---------------------------------------------------------------------------------------------
+
+    def _gang(self, pod: Pod) -> Gang | None:
+        key = gang_of(pod)
+        return None if key is None else gang_from(key, self.view.indexes.gangs.get(key, {}).values())
+
+    def _has_place(self, pod: Pod, busy: set[Key]) -> bool:
+        """The pod runs, is on its way, or has all it needs, as a watch has shown."""
+        if not pods.gated(pod):
+            return True
+        claims, waits = self._claims(pod)
+        keys = {key_of(claim) for claim in claims}
+        if waits or keys & (self.view.pending.keys() | busy):
+            return False
+        return all(claim.status.allocation and reserved_for(claim, pod) for claim in claims)
+
+    def _complete(self, gang: Gang, busy: set[Key]) -> bool:
+        there = sum(self._has_place(member, busy) for member in gang.members)
+        return gang.lacks is None and there >= gang.size
+
+    def _hold_back(self, gang: Gang, claims: tuple[ResourceClaim, ...]) -> Iterator[Action]:
+        """A member that has all it needs waits for the others, unless there are too few of them now."""
+        if gang.lacks is not None:
+            for claim in claims:
+                if ours(claim):
+                    yield Release(claim, gang.lacks)
+
+    def _place_gang(self, pod: Pod, gang: Gang, busy: set[Key]) -> Iterator[Action]:
+        """Every member that has no place yet, in one decision; what it holds goes back when there is none."""
+        why = gang.lacks or self.homeless.get(gang.key)
+        if why is not None:
+            yield Explain(pod, "NoPlacement" if gang.lacks is None else "WaitingForGang", why)
+            return
+        asking: list[tuple[Pod, tuple[ResourceClaim, ...]]] = []
+        settled: list[tuple[Pod, tuple[ResourceClaim, ...]]] = []
+        for member in gang.members:
+            claims, waits = self._claims(member)
+            if pods.gated(member) and waits:
+                yield Explain(pod, "WaitingForGang", f"pod {member.metadata.name} {waits}")
+                return
+            keys = {key_of(claim) for claim in claims}
+            if keys & (self.view.pending.keys() | busy):
+                return
+            (settled if self._has_place(member, busy) else asking).append((member, claims))
+        quiet_s = min(self.memory.quiet_s(claims) for _, claims in asking)
+        if quiet_s < self.settings.quiet_s and self._age(pod) < self.settings.deference_s:
+            yield Wait(self.settings.quiet_s - quiet_s, for_scheduler=True)
+            return
+        found = self._choose_gang(gang, asking, settled)
+        if isinstance(found, str):
+            self.homeless[gang.key] = found
+            held = [(m, c) for m, claims in settled for c in claims if pods.gated(m) and self._only_for(c, m)]
+            for _, claim in held:
+                yield Release(claim, "the rest of its gang has no place")
+            if not held:
+                yield Explain(pod, "NoPlacement", found)
+            return
+        written: set[Key] = set()
+        for seated in found.seated:
+            member, claims = asking[seated.seat.member]
+            keys = {key_of(claim) for claim in claims if claim.status.allocation is None}
+            if keys & written:
+                continue  # shares a claim with a member before: it reserves that when it is confirmed
+            written |= keys
+            yield self._allocate(member, claims, Choice(seated.node, seated.allocations, found.reasons[0]))
+
+    def _choose_gang(
+        self,
+        gang: Gang,
+        asking: Sequence[tuple[Pod, tuple[ResourceClaim, ...]]],
+        settled: Sequence[tuple[Pod, tuple[ResourceClaim, ...]]],
+    ) -> GangPlacement | str:
+        """Where the members go, or why there is no place."""
+        members = [
+            GangMember(
+                claims=tuple(claim for claim in claims if claim.status.allocation is None),
+                pod=member,
+                allocated=tuple(claim.status.allocation for claim in claims if claim.status.allocation),
+            )
+            for member, claims in asking
+        ]
+        beside = [member.spec.node_name or _node_of_all(claims) or "" for member, claims in settled]
+        placer = self.placer if isinstance(self.placer, GangPlacer) else with_policy("topology")
+        try:
+            found = placer.gang(
+                self.view.inventory,
+                members,
+                at_least=max(1, gang.size - len(settled)),
+                beside=[node for node in beside if node],
+                room=lambda node, some: self.view.rooms.takes(
+                    node, [(p, self.view.requests(p)) for p in some]
+                ),
+            )
+        except BaroError as error:
+            return str(error)
+        except Exception as error:
+            # A bug of baro's that one gang's claims bring out must not keep all other pods waiting.
+            return f"baro failed on this gang, please report it: {type(error).__name__}: {error}"
+        return found if found.fits else f"gang {gang.key[1]}: " + "; ".join(found.reasons)
 
     def _choose(self, pod: Pod, claims: tuple[ResourceClaim, ...]) -> tuple[Choice, Mapping[str, int]]:
         """Node and devices for the unallocated claims, beside those that are allocated already."""
@@ -370,6 +482,10 @@ def reservation(pod: Pod) -> ResourceClaimConsumerReference:
 
 def _node_of(claim: ResourceClaim) -> str | None:
     return pods.pinned(claim.status.allocation.node_selector) if claim.status.allocation else None
+
+
+def _node_of_all(claims: Iterable[ResourceClaim]) -> str | None:
+    return next((node for claim in claims if (node := _node_of(claim))), None)
 
 
 def _touches(action: Action) -> set[Key]:

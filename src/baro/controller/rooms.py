@@ -143,6 +143,19 @@ class Rooms:
                 left_out[why] += 1
         return _named(found, left_out)
 
+    def takes(self, name: str, wanted: Iterable[tuple[Pod, pods.Amounts]]) -> bool:
+        """Whether a node may take these pods at once, beside what it runs."""
+        node = self._nodes.get(name)
+        if node is None:
+            return False
+        asked: dict[str, int] = {}
+        for pod, amounts in wanted:
+            if pods.refuses(node, pod) is not None:
+                return False
+            for resource, amount in amounts.items():
+                asked[resource] = asked.get(resource, 0) + amount
+        return pods.short_of(asked, self._used.get(name, {}), node) is None
+
     def _kind(self, pod: Pod, asked: pods.Amounts) -> _Kind:
         """The pod's kind, with every change taken in."""
         spec = pod.spec
