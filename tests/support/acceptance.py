@@ -21,6 +21,7 @@ from baro.kube.lease import Elector
 from baro.model.kinds.base import KubeObject
 from baro.model.kinds.core import Node, Pod
 from baro.model.kinds.resource import DeviceTaintRule, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from baro.model.names import GANG_LABEL, GANG_SIZE_ANNOTATION
 from tests.support.acceptance_machine import SimulatedMachine
 from tests.support.acceptance_picture import (
     FINALIZER,
@@ -183,10 +184,11 @@ class World:
         cpu: str = "1",
         node: str | None = None,
         zone: str | None = None,
+        gang: tuple[str, int] | None = None,
     ) -> Pod:
         """A pod with these named and template claims. ``node`` binds it there past kube-scheduler.
 
-        ``zone`` keeps it to the nodes of that zone.
+        ``zone`` keeps it to the nodes of that zone; ``gang`` is the name of its gang and how many it needs.
         """
         entries: list[dict[str, str]] = [
             {"name": f"c{i}", "resourceClaimName": c} for i, c in enumerate(claims)
@@ -211,8 +213,11 @@ class World:
             spec["nodeSelector"] = {LABEL: self.ns} | ({ZONE: zone} if zone else {})
         if gated and node is None:
             spec["schedulingGates"] = [{"name": GATE}]
+        metadata: dict[str, Any] = {"name": name}
+        if gang is not None:
+            metadata |= {"labels": {GANG_LABEL: gang[0]}, "annotations": {GANG_SIZE_ANNOTATION: str(gang[1])}}
         return self.api.create(
-            Pod, self.ns, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+            Pod, self.ns, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         )
 
     def delete_pod(self, name: str) -> None:

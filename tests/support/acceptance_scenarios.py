@@ -146,6 +146,20 @@ def a_pod_that_does_not_fit_is_placed_when_another_goes(world: World) -> None:
 
 
 @scenario
+def a_gang_takes_nothing_until_all_of_it_fits(world: World) -> None:
+    world.node("a")
+    world.template("four", 4)
+    world.planner()
+    for name in ("p", "q"):
+        world.pod(name, templates=["four"], gang=("g", 2))
+    world.until_told("p", "NoPlacement")
+    assert world.devices_of("p") == world.devices_of("q") == []
+    world.node("b")
+    world.until_bound("p", "q")
+    assert {world.node_of("p"), world.node_of("q")} == {"a", "b"}
+
+
+@scenario
 def a_pod_that_waits_for_its_template_is_told_so(world: World) -> None:
     world.node("a")
     world.planner()
