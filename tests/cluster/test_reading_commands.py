@@ -21,7 +21,7 @@ from baro.model.kinds.resource import FINALIZER, ResourceClaim
 from baro.model.names import DRIVER
 from tests.support.bad_network import BadNetwork
 from tests.support.real_access import DEPLOY, Cluster
-from tests.support.real_objects import claim_template, node, resource_slice
+from tests.support.real_objects import OWN, claim_template, node, resource_slice
 
 SYSTEM = "baro-system"
 NODES = ("reader-a", "reader-b")
@@ -37,7 +37,7 @@ def scene(own_cluster: Cluster, api: KubeClient, namespace: str) -> Iterator[str
     """Two nodes with eight GPUs each; one pool lacks a slice, one claim is held for nobody, one pod waits."""
     whole, part = (resource_slice(name, 8) for name in NODES)
     part["spec"]["pool"]["resourceSliceCount"] = 2
-    own_cluster.apply(*(node(name) for name in NODES), whole, part)
+    own_cluster.apply(*(node(name, own=True) for name in NODES), whole, part)
     waiting = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -45,6 +45,7 @@ def scene(own_cluster: Cluster, api: KubeClient, namespace: str) -> Iterator[str
         "spec": {
             "containers": [{"name": "main", "image": "none", "resources": {"claims": [{"name": "gpus"}]}}],
             "resourceClaims": [{"name": "gpus", "resourceClaimTemplateName": "nine"}],
+            "tolerations": [{"key": OWN, "operator": "Exists"}],
         },
     }
     own_cluster.apply(
