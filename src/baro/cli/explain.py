@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from baro.cli.features import features_of, gates_option
 from baro.cli.output import emit, output_option, progress, style
 from baro.cli.sources import SourceOptions, open_source, source_options
 
@@ -27,13 +28,7 @@ _COLOURS = {"placed": "green", "fits": "green", "unused": "green", "pending": "y
     metavar="VERSION",
     help="Take this Kubernetes version's feature defaults, 1.34 to 1.38. Default: the cluster's, else 1.37.",
 )
-@click.option(
-    "--feature-gates",
-    "gates",
-    metavar="NAME=true|false,...",
-    multiple=True,
-    help="Feature gates that the cluster has on or off against the defaults.",
-)
+@gates_option
 @output_option("table", "wide", "json", "yaml")
 def command(
     names: tuple[str, ...],
@@ -50,7 +45,6 @@ def command(
     """
     from msgspec import structs  # noqa: PLC0415 - a lazy module imports on use
 
-    from baro.cli.place import _features as features_of  # noqa: PLC0415 - a lazy module imports on use
     from baro.diagnosis.explain import (  # noqa: PLC0415
         Options,
         Verdict,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from baro.cli.features import gate_changes, gates_option
 from baro.cli.output import emit, output_option, progress, style
 from baro.model.errors import InputError, Where
 from baro.model.findings import Finding, Severity, ranked, worst
@@ -43,18 +44,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 def lint_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of the command; it gets them as they are."""
-    options = [
+    options: list[Callable[[Callable[..., Any]], Callable[..., Any]]] = [
         click.argument("files", nargs=-1, required=True),
         click.option(
             "--kube-version", type=click.Choice(KUBE_VERSIONS), help="The Kubernetes version to judge for."
         ),
-        click.option(
-            "--feature-gates",
-            "gates",
-            metavar="NAME=true|false,...",
-            multiple=True,
-            help="Feature gates that the cluster has on or off against the defaults.",
-        ),
+        gates_option,
         click.option(
             "--from",
             "evidence",
@@ -197,13 +192,10 @@ def _target(settings: Settings) -> Target:
     if not settings.gates:
         return Target(kube_version=settings.kube_version)
     on = set(default_gates(settings.kube_version or "1.37"))
-    for item in filter(None, (part.strip() for text in settings.gates for part in text.split(","))):
-        gate, _, value = item.partition("=")
-        if value.lower() not in ("true", "false"):
-            raise click.BadParameter(f"{item!r} is not NAME=true|false.", param_hint="--feature-gates")
+    for gate, value in gate_changes(settings.gates).items():
         if gate not in GATES:
             progress(f"{gate} is ignored: baro lint knows nothing that depends on it")
-        on = on | {gate} if value.lower() == "true" else on - {gate}
+        on = on | {gate} if value else on - {gate}
     return Target(kube_version=settings.kube_version, gates=frozenset(on))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import click
 
+from baro.cli.features import features_of, gates_option
 from baro.cli.output import emit, output_option, progress, table
 from baro.cli.sources import SourceOptions, source_options
 from baro.model.names import API_VERSION
@@ -47,13 +48,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Take this Kubernetes version's defaults, 1.34 to 1.38.",
 )
-@click.option(
-    "--feature-gates",
-    "gates",
-    metavar="NAME=true|false,...",
-    multiple=True,
-    help="Feature gates that the cluster has on or off against the defaults.",
-)
+@gates_option
 @output_option("table", "wide", "json", "yaml")
 def command(  # noqa: PLR0913 - one for each option
     *,
@@ -78,7 +73,7 @@ def command(  # noqa: PLR0913 - one for each option
     """
     from baro.cli import place_input  # noqa: PLC0415 - a lazy module imports on use
 
-    features = _features(kube_version, gates)
+    features = features_of(kube_version, gates)
     if together and one_gang:
         raise click.UsageError("--together is for the claims of one pod, --gang for many pods: give one")
     question = place_input.read(files, source, one_gang=one_gang)
@@ -88,28 +83,6 @@ def command(  # noqa: PLR0913 - one for each option
     placed = _place_all(question, nodes or None, policy, features)
     _print(placed, output)
     return 0 if all(found.fits for _, found in placed) else 1
-
-
-def _features(kube_version: str, texts: Iterable[str]) -> Features:
-    """The allocator's features; raises a usage error for what does not exist, before any file is read."""
-    from baro.allocator.features import KUBE_VERSIONS, FeatureError, Features, without_effect  # noqa: PLC0415
-
-    if kube_version not in KUBE_VERSIONS:
-        listed = ", ".join(KUBE_VERSIONS)
-        raise click.BadParameter(f"{kube_version!r} is not one of {listed}.", param_hint="--kube-version")
-    changes: dict[str, bool] = {}
-    for item in filter(None, (part.strip() for text in texts for part in text.split(","))):
-        gate, _, value = item.partition("=")
-        if value.lower() not in ("true", "false"):
-            raise click.BadParameter(f"{item!r} is not NAME=true|false.", param_hint="--feature-gates")
-        changes[gate] = value.lower() == "true"
-    try:
-        features = Features.of_version(kube_version, changes)
-    except FeatureError as error:
-        raise click.BadParameter(f"{error}.", param_hint="--feature-gates") from None
-    for gate in without_effect(changes):
-        progress(f"{gate} is ignored: baro place knows nothing that depends on it")
-    return features
 
 
 def _seen(snapshot: Snapshot, features: Features) -> Snapshot:

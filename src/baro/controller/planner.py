@@ -223,7 +223,7 @@ class _Round:
             claim = self.view.find(ResourceClaim, namespace, ref.name)
             if claim is None:
                 return (), f"waits for ResourceClaim {namespace}/{ref.name}, which does not exist"
-            if ref.from_template and not pods.owned_by(claim, pod):
+            if ref.template is not None and not pods.owned_by(claim, pod):
                 return (), f"waits: ResourceClaim {namespace}/{ref.name} was not made for this pod"
             if claim.metadata.deletion_timestamp and not reserved_for(claim, pod):
                 return (), f"waits: ResourceClaim {namespace}/{ref.name} is being deleted"

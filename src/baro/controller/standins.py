@@ -37,6 +37,7 @@ from baro.model.kinds.resource import (
     ResourceClaim,
     ResourceClaimTemplate,
 )
+from baro.model.pods import POD_CLAIM_ANNOTATION
 
 HEARTBEAT_S = 10.0
 
@@ -176,7 +177,7 @@ class SimulatedCluster:
                 "generateName": f"{pod.metadata.name}-{entry}-",
                 "namespace": namespace,
                 "labels": dict(meta.get("labels") or {}),
-                "annotations": {**(meta.get("annotations") or {}), pods.POD_CLAIM_ANNOTATION: entry},
+                "annotations": {**(meta.get("annotations") or {}), POD_CLAIM_ANNOTATION: entry},
                 "ownerReferences": [owner],
             },
             "spec": msgspec.to_builtins(template.spec.spec),
@@ -365,4 +366,4 @@ class SimulatedCluster:
 
 
 def _entry(claim: ResourceClaim) -> str | None:
-    return claim.metadata.annotations.get(pods.POD_CLAIM_ANNOTATION)
+    return claim.metadata.annotations.get(POD_CLAIM_ANNOTATION)
