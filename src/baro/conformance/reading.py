@@ -86,13 +86,13 @@ def _has_records(lines: list[bytes]) -> bool:
     return False
 
 
-def _record(line: bytes, file: str, number: int) -> dict[str, Any]:
+def _record(data: bytes, file: str, line: int) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        found = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise _error(f"no JSON: {error}", file, number) from None
+        raise _error(f"no JSON: {error}", file, line) from None
     if not isinstance(found, dict):
-        raise _error("a record is a JSON object", file, number)
+        raise _error("a record is a JSON object", file, line)
     return found
 
 
@@ -110,11 +110,11 @@ def _document(data: bytes, file: str, line: int) -> Iterator[tuple[int, dict[str
     if isinstance(document, dict):
         name = next((name for name in _LISTS if name in document), None)
         if name is None:
-            yield line, _whole(data, file, line)
+            yield line, _record(data, file, line)
             return
         document = _list_of(document[name], name, file, line)
     for raw in document:
-        yield line, _whole(bytes(raw), file, line)
+        yield line, _record(bytes(raw), file, line)
 
 
 def _list_of(raw: msgspec.Raw, name: str, file: str, line: int) -> list[msgspec.Raw]:
@@ -122,16 +122,6 @@ def _list_of(raw: msgspec.Raw, name: str, file: str, line: int) -> list[msgspec.
         return msgspec.json.decode(raw, type=list[msgspec.Raw])
     except msgspec.DecodeError:
         raise _error(f"{name} is no list", file, line) from None
-
-
-def _whole(data: bytes, file: str, line: int) -> dict[str, Any]:
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise _error(f"no JSON: {error}", file, line) from None
-    if not isinstance(found, dict):
-        raise _error("a record is a JSON object", file, line)
-    return found
 
 
 def _error(what: str, file: str, line: int) -> InputError:

@@ -14,7 +14,6 @@ from baro.controller.rooms import Openings
 from baro.inventory import Inventory
 from baro.model.kinds.core import Pod
 from baro.model.kinds.resource import AllocationResult, ResourceClaim
-from baro.model.names import TOPOLOGY_ANNOTATION
 from baro.placement import place
 from baro.placement.gang import GangMember, GangPlacement, place_gang
 
@@ -71,10 +70,8 @@ class WithPolicy:
     def __call__(
         self, inventory: Inventory, claims: Sequence[ResourceClaim], openings: Openings, pod: Pod
     ) -> Choice:
-        wished = pod.metadata.annotations.get(TOPOLOGY_ANNOTATION)
-        asked = [_wishing(claim, wished) if wished else claim for claim in claims]
         nodes, without = openings.nodes, openings.without
-        found = place(inventory, asked, nodes=nodes, without=without, policy=self._policy, pod=pod)
+        found = place(inventory, claims, nodes=nodes, without=without, policy=self._policy, pod=pod)
         if found.fits:
             return Choice(found.node, found.allocations, found.reasons[0] if found.reasons else "")
         lines = list(found.reasons)
@@ -94,11 +91,3 @@ class WithPolicy:
         return place_gang(
             inventory, members, at_least=at_least, beside=beside, room=room, policy=self._policy
         )
-
-
-def _wishing(claim: ResourceClaim, wished: str) -> ResourceClaim:
-    """The pod's wish counts for claims that have none of their own."""
-    annotations = {TOPOLOGY_ANNOTATION: wished, **claim.metadata.annotations}
-    return msgspec.structs.replace(
-        claim, metadata=msgspec.structs.replace(claim.metadata, annotations=annotations)
-    )

@@ -128,6 +128,9 @@ class _Round:
         """Pods that the rooms count where this round sends them."""
         self.homeless: dict[GangKey, str] = {}
         """Gangs for which there is no place now, and why."""
+        self.gangs: dict[GangKey, Gang] = {}
+        self.complete: dict[GangKey, tuple[int, bool]] = {}
+        """What ``_complete`` found of a gang, and how many claims were busy then: every member asks it."""
 
     def run(self) -> Generator[Action, None, None]:
         conflicts = Conflicts(self.view)
@@ -270,7 +273,11 @@ class _Round:
 
     def _gang(self, pod: Pod) -> Gang | None:
         key = gang_of(pod)
-        return None if key is None else gang_from(key, self.view.indexes.gangs.get(key, {}).values())
+        if key is None:
+            return None
+        if key not in self.gangs:
+            self.gangs[key] = gang_from(key, self.view.indexes.gangs.get(key, {}).values())
+        return self.gangs[key]
 
     def _has_place(self, pod: Pod, busy: set[Key]) -> bool:
         """The pod runs, is on its way, or has all it needs, as a watch has shown."""
@@ -283,8 +290,11 @@ class _Round:
         return all(claim.status.allocation and reserved_for(claim, pod) for claim in claims)
 
     def _complete(self, gang: Gang, busy: set[Key]) -> bool:
-        there = sum(self._has_place(member, busy) for member in gang.members)
-        return gang.lacks is None and there >= gang.size
+        known = self.complete.get(gang.key)
+        if known is None or known[0] != len(busy):  # busy only grows
+            there = sum(self._has_place(member, busy) for member in gang.members)
+            known = self.complete[gang.key] = (len(busy), gang.lacks is None and there >= gang.size)
+        return known[1]
 
     def _hold_back(self, gang: Gang, claims: tuple[ResourceClaim, ...]) -> Iterator[Action]:
         """A member that has all it needs waits for the others, unless there are too few of them now."""

@@ -15,16 +15,17 @@ from typing import Any, Final
 from baro.model.errors import InputError, Where
 
 _GROUP: Final = "resource.k8s.io"
-_MAIN_FIELDS: Final = (
+REQUEST_FIELDS: Final = (
     "deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity",
     "derivedAttributes",
 )  # fmt: skip
 """The fields of ``exactly``, which v1beta1 writes into the request itself."""
-_BASIC_FIELDS: Final = (
+DEVICE_FIELDS: Final = (
     "attributes", "capacity", "consumesCounters", "nodeName", "nodeSelector", "allNodes", "taints",
     "bindsToNode", "bindingConditions", "bindingFailureConditions", "allowMultipleAllocations",
     "nodeAllocatableResources",
 )  # fmt: skip
+"""The fields of a device, which v1beta1 writes below ``basic``."""
 _VERSIONS: Final = {
     "DeviceTaintRule": ("v1", "v1beta2", "v1alpha3"),
     "ResourceSlice": ("v1", "v1beta2", "v1beta1"),
@@ -115,14 +116,14 @@ def _claim_spec(spec: Body, path: str, direction: _Direction) -> Body:
 
 def _device_to_v1(device: Body, path: str) -> Body:
     basic = _object(device, "basic", f"{path}.basic") or {}
-    return _named(device) | {key: basic[key] for key in _BASIC_FIELDS if basic.get(key) is not None}
+    return _named(device) | {key: basic[key] for key in DEVICE_FIELDS if basic.get(key) is not None}
 
 
 def _request_to_v1(request: Body, path: str) -> Body:
     result = _named(request)
     if "firstAvailable" in request:
         result["firstAvailable"] = request["firstAvailable"]
-    main = {key: request[key] for key in _MAIN_FIELDS if request.get(key) is not None}
+    main = {key: request[key] for key in REQUEST_FIELDS if request.get(key) is not None}
     if any(not _is_zero(key, value) for key, value in main.items()):
         result["exactly"] = main
     return result
@@ -143,13 +144,13 @@ def _slice_to_v1(spec: Body) -> Body:
 
 
 def _device_to_v1beta1(device: Body, path: str) -> Body:
-    basic = {key: device[key] for key in _BASIC_FIELDS if device.get(key) is not None}
+    basic = {key: device[key] for key in DEVICE_FIELDS if device.get(key) is not None}
     return {**_named(device), "basic": basic}
 
 
 def _request_to_v1beta1(request: Body, path: str) -> Body:
     exactly = _object(request, "exactly", f"{path}.exactly") or {}
-    result = _named(request) | {key: exactly[key] for key in _MAIN_FIELDS if exactly.get(key) is not None}
+    result = _named(request) | {key: exactly[key] for key in REQUEST_FIELDS if exactly.get(key) is not None}
     if "firstAvailable" in request:
         result["firstAvailable"] = request["firstAvailable"]
     return result

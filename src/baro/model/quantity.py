@@ -320,3 +320,12 @@ def _canonical(scaled: int, format: Format) -> str:
     if format == "DecimalExponent":
         return f"{number}e{exponent}" if exponent else str(number)
     return f"{number}{_DECIMAL_SUFFIX[exponent]}"
+
+
+def is_quantity(text: str) -> bool:
+    """Whether Kubernetes can parse the text as a quantity."""
+    try:
+        Quantity.parse(text)
+    except QuantityError:
+        return False
+    return True

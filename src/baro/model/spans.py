@@ -14,10 +14,10 @@ from typing import Any, Final, Literal
 
 import yaml
 from yaml import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
-from yaml.cyaml import CParser  # type: ignore[attr-defined]
 
 from baro.model.positions import Step
 from baro.model.scalartext import Style, offsets
+from baro.model.yamlio import events
 from baro.model.yamlscalar import RejectedError, key_text, scalar
 
 NodeStyle = Literal["plain", "single", "double", "literal", "folded", "flow", "block", "alias"]
@@ -104,7 +104,7 @@ class _Walk:
         self.root: Span | None = None
 
     def documents(self) -> Iterator[Span | None]:
-        for event in _events(self.text):
+        for event in events(self.text):
             kind = type(event)
             if kind is yaml.DocumentEndEvent:
                 yield self.root
@@ -200,19 +200,6 @@ def _share(node: Span) -> None:
     for child in node.children.values():
         if not child.shared:
             _share(child)
-
-
-def _events(text: str) -> Iterator[Any]:
-    parser: Any = CParser(text)
-    try:
-        while True:
-            event = parser.get_event()
-            if event is None or type(event) is yaml.StreamEndEvent:
-                return
-            if type(event) is not yaml.StreamStartEvent:
-                yield event
-    finally:
-        parser.dispose()
 
 
 # --- JSON ------------------------------------------------------------------------------------------------

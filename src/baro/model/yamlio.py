@@ -227,9 +227,9 @@ class _EventSource(Protocol):
     def dispose(self) -> None: ...
 
 
-def _events(data: bytes, file: str) -> Iterator[Any]:
-    """libyaml's events with its errors mapped; endless streams end at the stream's end event."""
-    parser = cast("_EventSource", CParser(data))
+def events(text: bytes | str) -> Iterator[Any]:
+    """libyaml's events; endless streams end at the stream's end event. Raises ``yaml.YAMLError``."""
+    parser = cast("_EventSource", CParser(text))
     try:
         while True:
             event = parser.get_event()
@@ -237,10 +237,16 @@ def _events(data: bytes, file: str) -> Iterator[Any]:
                 return
             if type(event) is not yaml.StreamStartEvent:
                 yield event
-    except yaml.YAMLError as error:
-        raise _mapped_error(error, data, file) from None
     finally:
         parser.dispose()
+
+
+def _events(data: bytes, file: str) -> Iterator[Any]:
+    """The events, with libyaml's errors mapped."""
+    try:
+        yield from events(data)
+    except yaml.YAMLError as error:
+        raise _mapped_error(error, data, file) from None
 
 
 _MESSAGES: dict[str, tuple[str, str]] = {

@@ -8,7 +8,7 @@ import math
 from baro.cel.errors import CelRuntimeError
 from baro.cel.functions import Implementation
 from baro.cel.values import INT_MAX, UINT_MAX, ComputedQuantity
-from baro.model.quantity import Quantity, QuantityError
+from baro.model.quantity import Quantity, QuantityError, is_quantity
 from baro.model.semver import SemVer, SemVerError
 
 
@@ -17,14 +17,6 @@ def _quantity(text: str) -> Quantity:
         return Quantity.parse(text)
     except QuantityError as error:
         raise CelRuntimeError(str(error)) from None
-
-
-def _is_quantity(text: str) -> bool:
-    try:
-        Quantity.parse(text)
-    except QuantityError:
-        return False
-    return True
 
 
 def _as_float(quantity: Quantity) -> float:
@@ -78,7 +70,7 @@ def _int_quantity(value: int) -> Quantity:
 
 IMPLEMENTATIONS: dict[str, Implementation] = {
     "string_to_quantity": _quantity,
-    "is_quantity_string": _is_quantity,
+    "is_quantity_string": is_quantity,
     "quantity_add": lambda left, right: ComputedQuantity.of(left + right),
     "quantity_add_int": lambda left, right: ComputedQuantity.of(left + _int_quantity(right)),
     "quantity_sub": lambda left, right: ComputedQuantity.of(left - right),

@@ -29,7 +29,8 @@ from baro.model import pods
 from baro.model.errors import InputError
 from baro.model.kinds.core import Pod
 from baro.model.kinds.resource import ResourceClaim
-from baro.model.names import REASON_ANNOTATION, TOPOLOGY_ANNOTATION
+from baro.model.names import REASON_ANNOTATION
+from baro.placement.demands import with_wish
 
 _CAUSE_BUDGET = 200
 _NOTHING: tuple[Verdict, Step | None, tuple[Cause, ...]] = (Verdict.PENDING, None, ())
@@ -55,7 +56,7 @@ def _pod(world: World, pod: Pod) -> Explanation:
     stands = standing(world, pod)
     planner = gated(pod)
     names = _names(world)
-    open_claims = [_with_wish(claim, pod) for claim in stands.open]
+    open_claims = with_wish(stands.open, pod)
     question = Question(
         pod=pod,
         resources=served(world, pod),
@@ -388,13 +389,3 @@ def _missing_classes(world: World, claim: ResourceClaim) -> list[str]:
         for request, name in class_names(claim)
         if name and name not in known
     ]
-
-
-def _with_wish(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
-    """The claim with the pod's topology annotation, where it has none of its own."""
-    wish = pod.metadata.annotations.get(TOPOLOGY_ANNOTATION)
-    if wish is None or TOPOLOGY_ANNOTATION in claim.metadata.annotations:
-        return claim
-    annotations = {TOPOLOGY_ANNOTATION: wish, **claim.metadata.annotations}
-    metadata = msgspec.structs.replace(claim.metadata, annotations=annotations)
-    return msgspec.structs.replace(claim, metadata=metadata)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
-from baro.model.convert import versions
+from baro.model.convert import DEVICE_FIELDS, REQUEST_FIELDS, versions
 from baro.model.errors import Where
 from baro.model.load import Loaded
 from baro.model.positions import split_path
@@ -31,15 +31,6 @@ POD_SPECS: Final[Mapping[tuple[str, str], str]] = {
     ("batch", "CronJob"): "spec.jobTemplate.spec.template.spec",
 }
 """(group, kind) → where the pod spec stands."""
-REQUEST_FIELDS: Final = (
-    "deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity",
-    "derivedAttributes",
-)  # fmt: skip
-DEVICE_FIELDS: Final = (
-    "attributes", "capacity", "consumesCounters", "nodeName", "nodeSelector", "allNodes", "taints",
-    "bindsToNode", "bindingConditions", "bindingFailureConditions", "allowMultipleAllocations",
-    "nodeAllocatableResources",
-)  # fmt: skip
 
 Body = dict[str, Any]
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from baro.diagnosis.lint.manifest import DEVICE_FIELDS, POD_SPECS, REQUEST_FIELDS, Manifest, mapping
+from baro.diagnosis.lint.manifest import POD_SPECS, Manifest, mapping
 from baro.diagnosis.lint.places import Places
 from baro.diagnosis.lint.values import full_version
+from baro.model.convert import DEVICE_FIELDS, REQUEST_FIELDS
 from baro.model.decode import StrictError
 from baro.model.edits import (
     Edit,

@@ -15,7 +15,7 @@ from baro.diagnosis.lint.mends import amount, compiled
 from baro.diagnosis.lint.reads import Comparison, Reads
 from baro.diagnosis.published import mig_profile_names
 from baro.model.names import DRIVER, NVIDIA_DRIVER
-from baro.model.quantity import Quantity, QuantityError
+from baro.model.quantity import Quantity, QuantityError, is_quantity
 from baro.model.semver import SemVer, SemVerError
 
 _AGREE: Final = {
@@ -40,7 +40,7 @@ def constants(text: str, found: Reads) -> Iterator[Found]:
                 Quantity.parse(call.value)
             except QuantityError:
                 meant = amount(call.value)
-                new = f"{quote}{meant}{quote}" if meant != call.value and _is_quantity(meant) else None
+                new = f"{quote}{meant}{quote}" if meant != call.value and is_quantity(meant) else None
                 message = (
                     f"quantity({text[call.start : call.end]}) is an error on every device: not a quantity"
                 )
@@ -52,14 +52,6 @@ def constants(text: str, found: Reads) -> Iterator[Found]:
                 f"semver({text[call.start : call.end]}) is an error on every device: not a version like 1.2.3"
             )
             yield Found("cel-runtime-error", message, call.start, call.end, new)
-
-
-def _is_quantity(text: str) -> bool:
-    try:
-        Quantity.parse(text)
-    except QuantityError:
-        return False
-    return True
 
 
 def _is_version(text: str) -> bool:

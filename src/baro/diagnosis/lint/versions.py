@@ -10,9 +10,10 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from baro.diagnosis.lint.manifest import DRA_GROUP, DRA_KINDS, REQUEST_FIELDS, Manifest, items, mapping, text
+from baro.diagnosis.lint.manifest import DRA_GROUP, DRA_KINDS, Manifest, items, mapping, text
 from baro.diagnosis.lint.registry import note, rule
 from baro.diagnosis.lint.run import Note, Run, Target
+from baro.model.convert import REQUEST_FIELDS
 from baro.model.edits import Edit, Nest, Remove, SetValue, Unwrap
 from baro.model.validation.rules import parse
 
