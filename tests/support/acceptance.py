@@ -8,6 +8,7 @@ and planners plan by production code; pods carry a node selector, so worlds of o
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -351,11 +352,32 @@ class World:
 
     def check(self) -> None:
         """The invariants: once everything has settled, in the watches and in fresh lists."""
-        self.wait(lambda seen: not problems(seen), "nothing wrong any more")
-        fresh = Picture.listed(self.api, self.ns)
-        assert not problems(fresh) + running_twice(fresh), fresh.describe()
+        self._settled("nothing wrong any more", lambda seen: True)
         assert not self.seen.violations, self.seen.violations
         assert not [planner.failed for planner in self.planners if planner.failed]
+
+    def _settled(self, what: str, holds: Callable[[Picture], bool]) -> None:
+        """Until nothing is wrong and it holds: in the watches, and in fresh lists while no planner acts.
+
+        A planner in the middle of its writes has a claim look wrong for a moment, and a watch may have shown
+        the moment before: so a list that looks wrong is taken again, until the watches say that it stays so.
+        A device in use twice is a fault at every moment.
+        """
+        until = time.monotonic() + self.site.wait_s
+        while True:
+            self.wait(lambda seen: not problems(seen) and holds(seen) and not self._acting(), what)
+            writes = self._writes()
+            fresh = Picture.listed(self.api, self.ns)
+            assert not running_twice(fresh), fresh.describe()
+            if not problems(fresh) and holds(fresh) and not self._acting() and writes == self._writes():
+                return
+            assert time.monotonic() < until, f"the watches do not show what lists show\n{fresh.describe()}"
+
+    def _acting(self) -> bool:
+        return any(planner.acting for planner in self.planners)
+
+    def _writes(self) -> int:
+        return sum(len(planner.tapped.writes) for planner in self.planners)
 
     def drain(self) -> None:
         """All pods go: so must every allocation, reservation and finalizer. Named claims stay."""
@@ -363,9 +385,9 @@ class World:
             with contextlib.suppress(NotFoundError):
                 self.delete_pod(pod.metadata.name)
         self.wait(lambda seen: not seen.all(Pod), "all pods are gone")
-        self.wait(
-            lambda seen: not problems(seen) and not any(c.status.allocation for c in seen.all(ResourceClaim)),
+        self._settled(
             "nothing is held any more",
+            lambda seen: not any(c.status.allocation for c in seen.all(ResourceClaim)),
         )
 
     def close(self) -> None:

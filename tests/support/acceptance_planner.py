@@ -104,6 +104,23 @@ class Tapped:
         self._rights.add((verb, f"{r.group}/{r.plural}/{part}" if part else f"{r.group}/{r.plural}"))
 
 
+class _Observed(Planner):
+    """A planner that tells whether it is in a round, and calls ``over`` at the end of each."""
+
+    def __init__(self, over: Callable[[], None], *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.acting = False
+        self._over = over
+
+    def round(self, *, patient: bool = True) -> bool:
+        self.acting = True
+        try:
+            return super().round(patient=patient)
+        finally:
+            self.acting = False
+            self._over()
+
+
 class RunningPlanner:
     """A planner daemon in a thread. Killed by its tap, it is gone at once, in the middle of its work.
 
@@ -128,8 +145,8 @@ class RunningPlanner:
         self._client = client
         self._heard = heard
         settings = Settings(namespace=namespace, orphan_grace_s=orphan_grace_s, patience_s=1.0)
-        self._planner = Planner(
-            tapped, with_policy("topology"), settings=settings, log=self._say, writers=writers
+        self._planner = _Observed(
+            heard, tapped, with_policy("topology"), settings=settings, log=self._say, writers=writers
         )
         chosen = elector(tapped) if elector is not None else None
         self._controller = Controller(tapped, self._planner, log=self._say, elector=chosen)
@@ -154,6 +171,11 @@ class RunningPlanner:
     @property
     def alive(self) -> bool:
         return self._thread.is_alive()
+
+    @property
+    def acting(self) -> bool:
+        """Whether it lives and is between the beginning and the end of a round."""
+        return self._planner.acting and self.alive
 
     def wait_killed(self, deadline_s: float) -> None:
         self._thread.join(deadline_s)
