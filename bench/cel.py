@@ -62,7 +62,10 @@ class SyntheticTable:
         self._add("uuid", rows, list(uuids))
         self._add("memory", h200, [Quantity.parse("81559Mi"), Quantity.parse("143771Mi")])
         self._add("numaNode", index // 4, [0, 1], STANDARD)
-        self._code_of = {uuid: code for code, uuid in enumerate(uuids, start=1)}
+        self._code_of = {
+            name: {(type(value), value): code for code, value in enumerate(values)}
+            for name, (_, values) in self._columns.items()
+        }
 
     def _add(
         self, name: str, codes: NDArray[np.generic], values: Sequence[Value | Quantity], domain: str = DOMAIN
@@ -81,7 +84,7 @@ class SyntheticTable:
         return [ColumnRef(kind, *name) for name in names]
 
     def code_of(self, column: ColumnRef, value: Value) -> int:
-        return self._code_of.get(str(value), 0)
+        return self._code_of[column.domain, column.name].get((type(value), value), 0)
 
     def view(self, row: int) -> DeviceView:
         attributes: dict[str, dict[str, Value]] = {}

@@ -2,82 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from baro.cel import CelRuntimeError, ColumnRef, DeviceView, Value, compile_selector
+from baro.cel import CelRuntimeError, DeviceView, compile_selector
 from baro.cel.columns import ERROR, FALSE, TRUE, evaluate_columns
-from baro.cel.reading import MapKind
 from baro.model.quantity import Quantity
 from baro.model.semver import SemVer
 from tests.support.cel_generator import many
-
-
-class ListTable:
-    """The simplest table: columns made on demand from a list of views."""
-
-    def __init__(self, views: list[DeviceView]) -> None:
-        self._views = views
-
-    @property
-    def size(self) -> int:
-        return len(self._views)
-
-    def _value(self, column: ColumnRef, row: int) -> Value | Quantity | None:
-        view = self._views[row]
-        if column.kind == "driver":
-            return view.driver
-        if column.kind == "allowMultipleAllocations":
-            return view.allow_multiple_allocations
-        if column.kind == "attribute":
-            return view.attributes.get(column.domain, {}).get(column.name)
-        return view.capacity.get(column.domain, {}).get(column.name)
-
-    def vocabulary(self, column: ColumnRef) -> Sequence[Value | Quantity | None]:
-        found: list[Value | Quantity | None] = [None]
-        for row in range(self.size):
-            value = self._value(column, row)
-            if value is not None and not any(
-                type(value) is type(known) and value == known for known in found
-            ):
-                found.append(value)
-        return found
-
-    def codes(self, column: ColumnRef) -> NDArray[np.int32] | None:
-        words = self.vocabulary(column)
-        if len(words) == 1:
-            return None
-        codes = [
-            next((code for code, word in enumerate(words) if type(word) is type(value) and word == value), 0)
-            for value in (self._value(column, row) for row in range(self.size))
-        ]
-        return np.array(codes, dtype=np.int32)
-
-    def columns(self, kind: MapKind) -> Sequence[ColumnRef]:
-        found: dict[ColumnRef, None] = {}
-        for view in self._views:
-            held = view.attributes if kind == "attribute" else view.capacity
-            found |= {ColumnRef(kind, domain, name): None for domain in held for name in held[domain]}
-        return list(found)
-
-    def code_of(self, column: ColumnRef, value: Value) -> int:
-        words = self.vocabulary(column)
-        return next(
-            (code for code, word in enumerate(words) if type(word) is type(value) and word == value), 0
-        )
-
-    def view(self, row: int) -> DeviceView:
-        return self._views[row]
-
-    @property
-    def broken(self) -> NDArray[np.int64]:
-        return np.array(
-            [row for row, view in enumerate(self._views) if view.broken is not None], dtype=np.int64
-        )
+from tests.support.cel_table import ListTable
 
 
 def _scalar(expression: str, view: DeviceView) -> int:

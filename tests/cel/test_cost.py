@@ -18,7 +18,7 @@ from baro.cel import (
     CelRuntimeError,
     CostEstimate,
     admission_problems,
-    check_selector,
+    check_expression,
     compile_selector,
     estimate_cost,
     view_of,
@@ -339,7 +339,7 @@ def test_the_hook_of_validation_words_it_as_the_server_does() -> None:
     problems = Problems()
     place = "spec.selectors[0].cel.expression"
     for expression in ("true", "lists.range(1000000).all(x, x >= 0)", "device.foo == 1", "x" * 10_241):
-        check_selector(problems, place, expression)
+        check_expression(problems, place, expression)
     messages = [cause.message.splitlines()[0] for cause in problems.causes]
     assert messages == [
         "Forbidden: too complex, exceeds cost limit",
@@ -360,7 +360,7 @@ def test_recorded_admission_of_selectors_agrees_with_the_server() -> None:
             continue
         newer = {**record, **record.get("v1_37", {})}
         problems = Problems()
-        check_selector(problems, "spec.selectors[0].cel.expression", selectors[0]["cel"]["expression"])
+        check_expression(problems, "spec.selectors[0].cel.expression", selectors[0]["cel"]["expression"])
         theirs = [] if newer["accepted"] else [cause["message"] for cause in newer["causes"]]
         assert [cause.message for cause in problems.causes] == theirs, record["name"]
         compared += 1

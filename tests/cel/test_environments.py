@@ -4,7 +4,7 @@ API server does with the default gates."""
 from __future__ import annotations
 
 from baro.allocator.cel_selectors import CelSelectors
-from baro.cel import admission_problems, check_selector, compile_selector
+from baro.cel import admission_problems, check_expression, compile_selector
 from baro.inventory import Inventory, Snapshot
 from baro.model.kinds.resource import Device, DeviceAttribute
 from tests.support.cluster import DRIVER, node_slice
@@ -37,7 +37,7 @@ def test_the_allocator_compiles_as_the_scheduler_does() -> None:
 
 def test_validation_of_new_objects_compiles_as_the_api_server_does() -> None:
     report = _Report()
-    check_selector(report, "spec.selectors[0]", _INCLUDES)
+    check_expression(report, "spec.selectors[0]", _INCLUDES)
     (found,) = report.found
     assert found.startswith("spec.selectors[0]: compilation failed")
     assert "undeclared reference to 'includes'" in found or "no matching overload for 'includes'" in found
@@ -45,7 +45,7 @@ def test_validation_of_new_objects_compiles_as_the_api_server_does() -> None:
 
 def test_with_list_attributes_the_api_server_compiles_as_the_scheduler() -> None:
     report = _Report()
-    check_selector(report, "spec.selectors[0]", _INCLUDES, environment="stored")
+    check_expression(report, "spec.selectors[0]", _INCLUDES, environment="stored")
     assert report.found == []
 
 

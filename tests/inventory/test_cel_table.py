@@ -7,7 +7,7 @@ import numpy as np
 
 from baro.allocator.cel_selectors import CelSelectors
 from baro.cel import ColumnRef, compile_selector, view_of
-from baro.cel.columns import DeviceTable as Protocol_
+from baro.cel.table import DeviceTable as Protocol_
 from baro.inventory import Inventory, Snapshot
 from baro.inventory.cel_table import CelTable
 from baro.model.kinds.resource import Device, DeviceAttribute, DeviceCapacity

@@ -8,16 +8,26 @@ Knows values and columns, not claims, pools or nodes.
 (the only part that needs NumPy) answers for a whole table.
 """
 
-from baro.cel.cost import AdmissionProblem, CostEstimate, admission_problems, check_selector, estimate_cost
+from baro.cel.computation import MAX_COST
+from baro.cel.cost import (
+    AdmissionProblem,
+    CostEstimate,
+    admission_problems,
+    check_expression,
+    estimate_cost,
+)
+from baro.cel.derived import AttributeProgram, AttributeValue, compile_attribute
 from baro.cel.device import ColumnRef, DeviceView, Value, view_of
 from baro.cel.errors import CelCompileError, CelRuntimeError, Issue
 from baro.cel.explanation import Clause, Reading
-from baro.cel.program import MAX_COST, MAX_EXPRESSION_BYTES, CountedResult, Program, compile_selector
+from baro.cel.program import MAX_EXPRESSION_BYTES, CountedResult, Program, compile_selector
 
 __all__ = [
     "MAX_COST",
     "MAX_EXPRESSION_BYTES",
     "AdmissionProblem",
+    "AttributeProgram",
+    "AttributeValue",
     "CelCompileError",
     "CelRuntimeError",
     "Clause",
@@ -30,7 +40,8 @@ __all__ = [
     "Reading",
     "Value",
     "admission_problems",
-    "check_selector",
+    "check_expression",
+    "compile_attribute",
     "compile_selector",
     "estimate_cost",
     "view_of",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from baro.cel import ast, operators
 from baro.cel.code import Code, Frame, PlanError, Run, constant
+from baro.cel.compilation import Compilation
 from baro.cel.device import DeviceView
 from baro.cel.errors import CelRuntimeError
 from baro.cel.function_calls import function_code
@@ -24,9 +25,6 @@ from baro.cel.values import (
     unhashable,
 )
 
-if TYPE_CHECKING:
-    from baro.cel.compiler import Compiler
-
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "_+_": operators.add,
     "_-_": operators.subtract,
@@ -38,7 +36,7 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def compile_call(compiler: Compiler, node: ast.Call) -> Code:
+def compile_call(compiler: Compilation, node: ast.Call) -> Code:
     """The closure of a call or operator."""
     special = _SPECIAL.get(node.function)
     if special is not None and node.target is None:
@@ -51,7 +49,7 @@ def compile_call(compiler: Compiler, node: ast.Call) -> Code:
 # --- logic -------------------------------------------------------------------------------------------------
 
 
-def _logic(decisive: bool) -> Callable[[Compiler, ast.Call], Code]:
+def _logic(decisive: bool) -> Callable[[Compilation, ast.Call], Code]:
     """``&&`` is decided by false, ``||`` by true; an error or a non-bool only counts when nothing decides."""
     return lambda compiler, node: Code(logic_run(decisive, [compiler.compile(arg).run for arg in node.args]))
 
@@ -80,7 +78,7 @@ def logic_run(decisive: bool, terms: Sequence[Run]) -> Run:
     return run
 
 
-def _conditional(compiler: Compiler, node: ast.Call) -> Code:
+def _conditional(compiler: Compilation, node: ast.Call) -> Code:
     condition, when_true, when_false = (compiler.compile(arg).run for arg in node.args)
 
     def run(device: DeviceView, frame: Frame) -> Any:
@@ -92,7 +90,7 @@ def _conditional(compiler: Compiler, node: ast.Call) -> Code:
     return Code(run)
 
 
-def _not_strictly_false(compiler: Compiler, node: ast.Call) -> Code:
+def _not_strictly_false(compiler: Compilation, node: ast.Call) -> Code:
     inner = compiler.compile(node.args[0]).run
 
     def run(device: DeviceView, frame: Frame) -> bool:
@@ -109,7 +107,7 @@ def _not_strictly_false(compiler: Compiler, node: ast.Call) -> Code:
 # --- comparison --------------------------------------------------------------------------------------------
 
 
-def _equals(compiler: Compiler, node: ast.Call) -> Code:
+def _equals(compiler: Compilation, node: ast.Call) -> Code:
     left, right = (compiler.compile(arg) for arg in node.args)
     run_left, run_right = left.run, right.run
     _note_comparison(compiler, node, left, right)
@@ -124,22 +122,22 @@ def _equals(compiler: Compiler, node: ast.Call) -> Code:
     return Code(lambda device, frame: equal(run_left(device, frame), run_right(device, frame)))
 
 
-def _differs(compiler: Compiler, node: ast.Call) -> Code:
+def _differs(compiler: Compilation, node: ast.Call) -> Code:
     left_code, right_code = (compiler.compile(arg) for arg in node.args)
     _note_comparison(compiler, node, left_code, right_code)
     left, right = left_code.run, right_code.run
     return Code(lambda device, frame: not equal_or_false(left(device, frame), right(device, frame)))
 
 
-def _note_comparison(compiler: Compiler, node: ast.Call, left: Code, right: Code) -> None:
+def _note_comparison(compiler: Compilation, node: ast.Call, left: Code, right: Code) -> None:
     if right.constant:
         compiler.note_comparison(node.args[0], (right.value,))
     elif left.constant:
         compiler.note_comparison(node.args[1], (left.value,))
 
 
-def _ordering(operator: str, accept: Callable[[int], bool]) -> Callable[[Compiler, ast.Call], Code]:
-    def build(compiler: Compiler, node: ast.Call) -> Code:
+def _ordering(operator: str, accept: Callable[[int], bool]) -> Callable[[Compilation, ast.Call], Code]:
+    def build(compiler: Compilation, node: ast.Call) -> Code:
         left, right = (compiler.compile(arg).run for arg in node.args)
 
         def run(device: DeviceView, frame: Frame) -> bool:
@@ -153,7 +151,7 @@ def _ordering(operator: str, accept: Callable[[int], bool]) -> Callable[[Compile
 # --- operators ---------------------------------------------------------------------------------------------
 
 
-def _binary(compiler: Compiler, node: ast.Call) -> Code:
+def _binary(compiler: Compilation, node: ast.Call) -> Code:
     left, key = compiler.compile(node.args[0]).run, compiler.compile(node.args[1])
     if node.function in ("_[_]", "_[?_]") and key.constant:
         _plan_key(key.value)
@@ -188,15 +186,15 @@ def _plan_key(key: Any) -> None:
         raise PlanError(error.message) from None
 
 
-def _unary(operate: Callable[[Any], Any]) -> Callable[[Compiler, ast.Call], Code]:
-    def build(compiler: Compiler, node: ast.Call) -> Code:
+def _unary(operate: Callable[[Any], Any]) -> Callable[[Compilation, ast.Call], Code]:
+    def build(compiler: Compilation, node: ast.Call) -> Code:
         operand = compiler.compile(node.args[0]).run
         return Code(lambda device, frame: operate(operand(device, frame)))
 
     return build
 
 
-def _membership(compiler: Compiler, node: ast.Call) -> Code:
+def _membership(compiler: Compilation, node: ast.Call) -> Code:
     element, container = node.args
     path = compiler.path(container)
     if (
@@ -247,7 +245,7 @@ def _constant_set(element: Run, values: tuple[Any, ...]) -> Run:
     return run
 
 
-def _optional_or(compiler: Compiler, node: ast.Call) -> Code:
+def _optional_or(compiler: Compilation, node: ast.Call) -> Code:
     """``a.or(b)`` and ``a.orValue(b)``; b only runs when it is needed."""
     target = node.target
     assert target is not None  # noqa: S101 both are methods
@@ -265,7 +263,7 @@ def _optional_or(compiler: Compiler, node: ast.Call) -> Code:
     return Code(run)
 
 
-_SPECIAL: dict[str, Callable[[Compiler, ast.Call], Code]] = {
+_SPECIAL: dict[str, Callable[[Compilation, ast.Call], Code]] = {
     "_&&_": _logic(False),
     "_||_": _logic(True),
     "_?_:_": _conditional,

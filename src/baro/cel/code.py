@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from baro.cel.device import DeviceView
+from baro.cel.errors import CelRuntimeError
 
 Frame = list[Any]
 Run = Callable[[DeviceView, Frame], Any]
@@ -29,3 +30,12 @@ class PlanError(Exception):
 
 def constant(value: Any) -> Code:
     return Code(lambda device, frame: value, value)
+
+
+class Failure:
+    """An error where a value is expected."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: CelRuntimeError) -> None:
+        self.error = error

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from baro.cel.code import Failure
 from baro.cel.cost_bounds import LIST_COST, REGEX, SCAN
 from baro.cel.errors import CelRuntimeError
 from baro.cel.values import Cidr, ComputedQuantity, Map, NamedFormat, Optional, Url, go_type
@@ -19,15 +20,6 @@ from baro.model.semver import SemVer
 
 Values = list[Any]
 Rule = Callable[[str, Values, Any], "int | None"]
-
-
-class Failure:
-    """An error where a value is expected."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: CelRuntimeError) -> None:
-        self.error = error
 
 
 def call_cost(function: str, overload: str, args: Values, result: Any) -> int:

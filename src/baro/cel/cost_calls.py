@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from baro.cel.code import Run
-from baro.cel.cost_actual import Failure, call_cost
+from baro.cel.code import Failure, Run
+from baro.cel.cost_actual import call_cost
 from baro.cel.cost_steps import State, Step, attempt
 from baro.cel.device import DeviceView
 from baro.cel.errors import CelRuntimeError

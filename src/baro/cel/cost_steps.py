@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from baro.cel import operators
-from baro.cel.cost_actual import Failure
+from baro.cel.code import Failure
 from baro.cel.errors import CelRuntimeError
 from baro.cel.folds import LIMIT_MESSAGE
 from baro.cel.values import NONE, Map, Optional

@@ -11,9 +11,9 @@ from typing import Any
 
 from baro.cel import ast
 from baro.cel.ast import Node
-from baro.cel.code import Code, constant
-from baro.cel.compiler import Compiler, Path, device_map
-from baro.cel.cost_actual import Failure
+from baro.cel.code import Code, Failure, constant
+from baro.cel.compilation import Path, device_map
+from baro.cel.compiler import Compiler
 from baro.cel.cost_bounds import LIST_COST, MAP_COST, MESSAGE_COST
 from baro.cel.cost_calls import (
     CallStep,

@@ -1,7 +1,7 @@
 """Why a selector gives what it gives on one device: its conditions one by one, each with its own outcome.
 
 A selector is taken apart where it is joined by ``&&`` and ``||``, through ``cel.bind``; everything else is
-one condition. Conditions are the program's own parts, compiled once more on their own. What this is not:
+one condition. Conditions are the selector's own parts, compiled once more on their own. What this is not:
 another evaluator. An outcome is that of the condition by itself, so a condition behind a decisive one is told
 as well, and each has the whole cost limit for itself (``Program.evaluate`` alone judges costs).
 """
@@ -16,10 +16,11 @@ from baro.cel import ast
 from baro.cel.ast import Node
 from baro.cel.calls import logic_run
 from baro.cel.code import Run
-from baro.cel.compiler import is_binding
+from baro.cel.computation import Computation
 from baro.cel.device import ColumnRef, DeviceView, Value
 from baro.cel.errors import CelRuntimeError, Source
-from baro.cel.program import Program, selected
+from baro.cel.macros import is_binding
+from baro.cel.native import selected
 from baro.cel.values import no_overload
 from baro.model.quantity import Quantity
 
@@ -63,7 +64,7 @@ class _Condition:
 
     __slots__ = ("columns", "node", "operator", "parts", "program", "whole")
 
-    def __init__(self, node: Node, text: Node, whole: Program) -> None:
+    def __init__(self, node: Node, text: Node, length: int) -> None:
         self.node = text
         self.operator: Operator = ""
         self.parts: list[_Condition] = []
@@ -73,11 +74,11 @@ class _Condition:
         if isinstance(body, ast.Call) and body.function in _OPERATORS:
             self.operator = _OPERATORS[body.function]
             parts = _flat(body, body.function)
-            self.parts = [_Condition(_wrapped(part, wrappers), part, whole) for part in parts]
+            self.parts = [_Condition(_wrapped(part, wrappers), part, length) for part in parts]
             self.columns = frozenset().union(*(part.columns for part in self.parts))
             self.whole = any(part.whole for part in self.parts)
             return
-        self.program = Program(whole.expression, whole.environment, node)
+        self.program = Computation(node, length)
         self.columns = self.program.reads
         self.whole = self.program.columns is None
 
@@ -106,9 +107,9 @@ class _Condition:
         return clause, found
 
 
-def explain(program: Program) -> Explanation:
-    """The conditions of a program. The caller provides for a deep Python stack, here and there."""
-    return Explanation(_Condition(program.tree, program.tree, program), Source(program.expression))
+def explain(tree: Node, expression: str) -> Explanation:
+    """The conditions of a selector. The caller provides for a deep Python stack, here and there."""
+    return Explanation(_Condition(tree, tree, len(expression)), Source(expression))
 
 
 class Explanation:

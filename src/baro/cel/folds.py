@@ -8,29 +8,18 @@ upstream's run-time cost that keeps nested folds over long lists from running fo
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from baro.cel import ast
 from baro.cel.ast import Node, walk
-from baro.cel.code import Code, Frame, Run
+from baro.cel.code import Code, Failure, Frame, Run
+from baro.cel.compilation import Compilation
 from baro.cel.device import DeviceView
 from baro.cel.errors import CelRuntimeError
 from baro.cel.values import Map, go_type, no_overload
 
-if TYPE_CHECKING:
-    from baro.cel.compiler import Compiler
-
 WORK_LIMIT = 1_000_000  # upstream's run-time cost limit for device selectors
 LIMIT_MESSAGE = "operation cancelled: actual cost limit exceeded"
-
-
-class _Failure:
-    """An error stored where a value is expected."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: CelRuntimeError) -> None:
-        self.error = error
 
 
 def load(slot: int) -> Run:
@@ -38,7 +27,7 @@ def load(slot: int) -> Run:
 
     def run(device: DeviceView, frame: Frame) -> Any:
         value = frame[slot]
-        if type(value) is _Failure:
+        if type(value) is Failure:
             raise value.error
         return value
 
@@ -61,15 +50,15 @@ def _kept(run: Run, device: DeviceView, frame: Frame) -> Any:
     except CelRuntimeError as error:
         if not error.absorbable:
             raise
-        return _Failure(error)
+        return Failure(error)
 
 
-def _weight(node: Node) -> int:
+def weight(node: Node) -> int:
     """Work of one round: nodes that upstream charges for."""
     return 1 + sum(isinstance(part, (ast.Ident, ast.Call, ast.Select)) for part, _ in walk(node))
 
 
-def compile_fold(compiler: Compiler, node: ast.Comprehension) -> Code:
+def compile_fold(compiler: Compilation, node: ast.Comprehension) -> Code:
     """The loop of a comprehension node."""
     over = compiler.compile(node.range).run
     init = compiler.compile(node.init).run
@@ -80,14 +69,14 @@ def compile_fold(compiler: Compiler, node: ast.Comprehension) -> Code:
     if node.var2 is not None and second is not None:
         names[node.var2] = second
     compiler.scopes.append(names)
-    quantifier = _quantified(node)
+    quantifier = quantified(node)
     if quantifier is not None:
         body = compiler.compile(quantifier[1]).run
         del compiler.scopes[-2:]
-        charge = _weight(node.step) + _weight(node.condition)
+        charge = weight(node.step) + weight(node.condition)
         return Code(_search(over, (first, second), body, (quantifier[0], charge)))
     condition = None if _always(node.condition) else compiler.compile(node.condition).run
-    appended = _appended(node)
+    appended = appended_to(node)
     if appended is None:
         step = compiler.compile(node.step).run
     else:
@@ -96,13 +85,13 @@ def compile_fold(compiler: Compiler, node: ast.Comprehension) -> Code:
     compiler.scopes.pop()
     result = compiler.compile(node.result).run
     compiler.scopes.pop()
-    charge = _weight(node.step) + (0 if condition is None else _weight(node.condition))
+    charge = weight(node.step) + (0 if condition is None else weight(node.condition))
     if appended is not None:
         return Code(_collect(over, (accu, first, second), when, element, (result, charge)))
     return Code(_loop(over, (accu, first, second), (init, condition, step, result), charge))
 
 
-def _quantified(node: ast.Comprehension) -> tuple[bool, Node] | None:
+def quantified(node: ast.Comprehension) -> tuple[bool, Node] | None:
     """(what decides, body) of ``exists`` (true) and ``all`` (false)."""
     step = node.step
     if not isinstance(step, ast.Call) or step.function not in ("_||_", "_&&_") or len(step.args) != 2:
@@ -157,7 +146,7 @@ def _always(node: Node) -> bool:
     return isinstance(node, ast.Literal) and node.value is True
 
 
-def _appended(node: ast.Comprehension) -> tuple[Node | None, Node] | None:
+def appended_to(node: ast.Comprehension) -> tuple[Node | None, Node] | None:
     """(filter, element) when the step only appends to a list: ``map``, ``filter``, ``transformList``."""
     step, when = node.step, None
     if isinstance(step, ast.Call) and step.function == "_?_:_":
@@ -215,7 +204,7 @@ def _collect(
 
     def run(device: DeviceView, frame: Frame) -> Any:
         found: list[Any] = []
-        failure: _Failure | None = None
+        failure: Failure | None = None
         for one, other in rounds(over(device, frame), second is not None):
             spend(frame, charge)
             frame[first] = one
@@ -223,7 +212,7 @@ def _collect(
                 frame[second] = other
             if when is not None:
                 wanted = _kept(when, device, frame)
-                if type(wanted) is _Failure:
+                if type(wanted) is Failure:
                     failure = wanted  # a filter's error replaces what was collected
                     continue
                 if type(wanted) is not bool:
@@ -232,7 +221,7 @@ def _collect(
                     continue
             if failure is None:
                 value = _kept(element, device, frame)
-                if type(value) is _Failure:
+                if type(value) is Failure:
                     failure = value
                 else:
                     found.append(value)

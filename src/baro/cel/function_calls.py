@@ -8,10 +8,11 @@ that upstream's planner evaluates ahead (conversions and patterns that are const
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from baro.cel import ast
 from baro.cel.code import Code, Frame, PlanError, Run, constant
+from baro.cel.compilation import Compilation
 from baro.cel.declarations import Overload, functions
 from baro.cel.device import DeviceView
 from baro.cel.errors import CelRuntimeError
@@ -20,16 +21,13 @@ from baro.cel.functions import Implementation, implementations
 from baro.cel.types import NULL, Type
 from baro.cel.values import Map, go_type, lacks, no_overload, not_a_list, type_name
 
-if TYPE_CHECKING:
-    from baro.cel.compiler import Compiler
-
 _CONVERSIONS = frozenset(
     ["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"]
 )
 _SIZED = (str, bytes, tuple, Map)
 
 
-def function_code(compiler: Compiler, node: ast.Call) -> Code:
+def function_code(compiler: Compilation, node: ast.Call) -> Code:
     """The closure of a named function's call."""
     compiler.costly |= node.function in _LOOPS
     compiler.panics |= node.function in _PANICS and len(node.overloads) == 1

@@ -220,3 +220,8 @@ def expand(at: int, function: str, target: Node | None, args: tuple[Node, ...]) 
     arguments."""
     macro = MACROS.get((function, len(args), target is not None))
     return None if macro is None else macro(at, target, args)
+
+
+def is_binding(node: Comprehension) -> bool:
+    """Whether it is no loop but a name for a value: ``cel.bind`` and what is made of it."""
+    return node.var == UNUSED and isinstance(node.range, ListNode) and not node.range.elements

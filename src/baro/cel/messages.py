@@ -8,17 +8,15 @@ is converted as upstream converts it to Go.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from baro.cel import ast
 from baro.cel.code import Code, Frame, Run, constant
+from baro.cel.compilation import Compilation
 from baro.cel.device import DeviceView
 from baro.cel.errors import CelRuntimeError
 from baro.cel.native import refusal
 from baro.cel.values import Duration, Optional, Timestamp, UInt, show
-
-if TYPE_CHECKING:
-    from baro.cel.compiler import Compiler
 
 _ZEROS: dict[str, Any] = {"bool": False, "bytes": b"", "double": 0.0, "int": 0, "string": "", "uint": UInt(0)}
 _GO_TYPES = {
@@ -32,7 +30,7 @@ _HOLDS: dict[str, type[Any]] = {
 }  # fmt: skip
 
 
-def message_code(compiler: Compiler, node: ast.Message) -> Code:
+def message_code(compiler: Compilation, node: ast.Message) -> Code:
     """The closure of a message literal."""
     if node.type.kind == "struct" or node.name in ("duration", "timestamp"):
         return _unknown(node.name)

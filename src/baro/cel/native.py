@@ -1,10 +1,11 @@
-"""Why upstream cannot turn a CEL value into a Go value of some type."""
+"""CEL values as Go values: the bool that a selector gives, and why a value does not become of some type."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from baro.cel.values import type_name
+from baro.cel.errors import CelRuntimeError
+from baro.cel.values import Optional, type_name
 
 _PLAIN = {"bool": "bool", "list": "list", "map": "map", "double": "Double", "bytes": "Bytes"}
 """Names that upstream writes without quotes."""
@@ -22,3 +23,23 @@ def refusal(value: Any, go_type: str) -> str:
     short = "Format" if name == "kubernetes.NamedFormat" else name.rpartition(".")[2]
     shown = _PLAIN.get(name, f"'{short}'")
     return f"type conversion error from {shown} to '{go_type}'"
+
+
+def selected(result: Any) -> bool:
+    """The result as upstream converts it to a Go bool. Raises ``CelRuntimeError`` when it cannot."""
+    try:
+        return _native_bool(result)
+    except ValueError as error:
+        text = f"CEL result of type {type_name(result)} could not be converted to bool: {error}"
+        raise CelRuntimeError(text) from None
+
+
+def _native_bool(value: Any) -> bool:
+    """Upstream's conversion of the result to a Go bool; an optional is its value. Raises ``ValueError``."""
+    if type(value) is bool:
+        return value
+    if type(value) is not Optional:
+        raise ValueError(refusal(value, "bool"))
+    if not value.present:
+        raise ValueError("optional.none() dereference")
+    return _native_bool(value.value)

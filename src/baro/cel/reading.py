@@ -8,14 +8,15 @@ less.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from baro.cel import ast
 from baro.cel.ast import Node, children
-from baro.cel.compiler import is_binding
 from baro.cel.device import ColumnRef
+from baro.cel.macros import is_binding
 
 MapKind = Literal["attribute", "capacity"]
 
@@ -50,15 +51,23 @@ _EVERYTHING = frozenset({MapRef("attribute"), MapRef("capacity")})
 _DEEPEST = 3  # device.attributes["domain"].id
 
 
-def reads_of(tree: Node) -> Reads:
-    """What a checked tree reads of the device."""
-    reader = _Reader()
+def reads_of(
+    tree: Node, places: Mapping[str, tuple[str, ...] | None] = {}, known: frozenset[int] = frozenset()
+) -> Reads:
+    """What a checked tree reads of the device.
+
+    A part of a tree may have free variables: ``places`` has the keys after ``device`` of those that name a
+    place in it. ``known`` are identities of nodes inside that are computed elsewhere.
+    """
+    reader = _Reader(known)
+    reader.scopes.append({name: None if keys is None else _Place(keys) for name, keys in places.items()})
     reader.visit(tree)
     return Reads(frozenset(reader.columns), frozenset(reader.keys), frozenset(reader.values))
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, known: frozenset[int]) -> None:
+        self.known = known
         self.columns: set[ColumnRef] = set()
         self.keys: set[MapRef] = set()
         self.values: set[MapRef] = set()
@@ -116,6 +125,8 @@ class _Reader:
     # --- nodes ---------------------------------------------------------------------------------------
 
     def visit(self, node: Node, *, only_keys: bool = False) -> None:
+        if id(node) in self.known:
+            return
         place = self.place(node)
         if place is not None:
             self.note(place, only_keys=only_keys)

@@ -7,22 +7,35 @@ made of zipped values. Imports NumPy.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from baro.cel.device import ColumnRef, DeviceView, Value
+from baro.cel.reading import MapRef, Reads
+from baro.cel.table import DeviceTable
 from baro.model.quantity import Quantity
-
-if TYPE_CHECKING:
-    from baro.cel.columns import DeviceTable
 
 Values = Sequence[Value | Quantity | None]
 
 
 def column_order(column: ColumnRef) -> tuple[str, str, str]:
     return column.kind, column.domain, column.name
+
+
+def columns_read(reads: Reads, table: DeviceTable) -> dict[ColumnRef, bool]:
+    """The columns of a table behind what is read, in the table's order, with whether only their presence
+    matters. Columns that no device has are left out."""
+    needed: dict[ColumnRef, bool] = {}
+    for kind in ("attribute", "capacity"):
+        for column in table.columns(kind):
+            maps = (MapRef(kind, column.domain), MapRef(kind))
+            if column in reads.columns or any(ref in reads.values for ref in maps):
+                needed[column] = False
+            elif any(ref in reads.keys for ref in maps):
+                needed[column] = True
+    return needed | {column: False for column in reads.columns if not column.domain}
 
 
 class Shaped:

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baro.cel.columns import needed_columns
+from baro.cel.computation import Computation
 from baro.cel.device import AttributeError_, ColumnRef, DeviceView, Value, attribute_value
-from baro.cel.program import Program
 from baro.cel.reading import MapKind
 from baro.inventory.columns import Column, DeviceTable, Name, TypedValue
 from baro.model.kinds.resource import DeviceAttribute
 from baro.model.quantity import Quantity, QuantityError
 
+_Needed = WeakKeyDictionary[Computation, tuple[int, list[tuple[Column, bool]]]]
 _AS_THEY_ARE = frozenset({"string", "int", "bool"})
 _FIELD = {"int": "int_", "bool": "bool_"}
 
@@ -34,7 +35,9 @@ class CelTable:
         """By identity of the column: code → why the value cannot be converted. Empty in a sound cluster."""
         self._codes_of: dict[int, tuple[int, dict[object, int]]] = {}
         """By identity of the column: how many codes are in the index, and code by type and value."""
-        self._needed: WeakKeyDictionary[Program, tuple[int, list[tuple[Column, bool]]]] = WeakKeyDictionary()
+        self._needed: WeakKeyDictionary[Computation, tuple[int, list[tuple[Column, bool]]]] = (
+            WeakKeyDictionary()
+        )
         """Program → number of columns when it was looked at, and those it needs, with whether their presence
         is all."""
         self._revision = -1
@@ -72,7 +75,7 @@ class CelTable:
         held = self._table.attributes if kind == "attribute" else self._table.capacities
         return tuple(ColumnRef(kind, domain, name) for domain, name in held)
 
-    def shape(self, program: Program, row: int) -> tuple[int, ...]:
+    def shape(self, program: Computation, row: int) -> tuple[int, ...]:
         """What a program that reads whole maps can tell of a row: rows of one shape get one answer."""
         held = len(self._table.attributes) + len(self._table.capacities)
         known = self._needed.get(program)
