@@ -9,8 +9,9 @@ answer those alike as well. Nothing is measured or compared here; see ``bench.al
 
 from __future__ import annotations
 
+import copy
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 Body = dict[str, Any]
@@ -27,9 +28,11 @@ ALL_GATES: Final = (
 )  # fmt: skip
 THEMES: Final = (
     "admin", "all", "binding", "capacity", "config", "constraints", "counters", "derived", "errors",
-    "firstAvailable", "groups", "lists", "names", "network", "operations", "pools", "taints",
+    "firstAvailable", "groups", "limits", "lists", "names", "network", "operations", "pools", "rules",
+    "taints",
 )  # fmt: skip
-"""What an instance may be about; each theme is on in about a third of them."""
+"""What an instance may be about; each theme is on in about a quarter of them, some in fewer."""
+_RARE = {"errors": 12, "limits": 8}
 
 _SELECTORS = (
     "true",
@@ -87,12 +90,26 @@ class _Dice:
 
 def instance(seed: int, themes: Sequence[str] | None = None) -> Body:
     """The instance of a seed: ``name``, ``features``, ``node``, ``deviceClasses``, ``resourceSlices``,
-    ``claims`` (to be placed in this order) and ``held`` (claims that have their devices). ``themes``
-    overrides what it is about."""
+    ``claims`` (to be placed in this order), ``held`` (claims that have their devices) and ``rules``
+    (DeviceTaintRules). ``themes`` overrides what it is about."""
     dice = _Dice(seed)
-    chosen = [theme for theme in THEMES if dice.chance(12 if theme == "errors" else 25)]
+    chosen = [theme for theme in THEMES if dice.chance(_RARE.get(theme, 25))]
     maker = _Maker(dice, set(chosen if themes is None else themes))
     return maker.body(f"random-{seed}")
+
+
+def tainted(body: Body) -> Body:
+    """The instance with its rules carried out, as an allocator gets it that knows taints only."""
+    body = copy.deepcopy(body)
+    for rule in body.pop("rules", ()):
+        wanted = rule["spec"].get("deviceSelector")
+        for item in body["resourceSlices"] if wanted is not None else ():
+            spec = item["spec"]
+            for device in spec.get("devices", ()):
+                names = {"driver": spec["driver"], "pool": spec["pool"]["name"], "device": device["name"]}
+                if wanted.items() <= names.items():
+                    device.setdefault("taints", []).append(rule["spec"]["taint"])
+    return body
 
 
 class _Maker:
@@ -108,7 +125,7 @@ class _Maker:
         features = self._gates()
         slices = self._slices()
         classes = self._classes()
-        claims = [self._claim(f"claim-{number}") for number in range(self.dice.pick((1, 1, 1, 2, 2, 3)))]
+        claims = [self._claim(f"claim-{number}") for number in range(self.dice.pick((1, 1, 1, 1, 2, 3)))]
         status: Body = {}
         if self.dice.chance(70):
             status["declaredFeatures"] = ["DRAOptionalNodeOperations"]
@@ -126,6 +143,9 @@ class _Maker:
             "resourceSlices": slices,
             "claims": claims,
             "held": self._held(slices),
+            "rules": [self._rule(f"rule-{number}") for number in range(self.dice.pick((1, 1, 2)))]
+            if "rules" in self.themes
+            else [],
         }
 
     def _gates(self) -> list[str]:
@@ -172,36 +192,50 @@ class _Maker:
         return {"perDeviceNodeSelection": True}
 
     def _node_selector(self) -> Body:
-        operator = self.dice.pick(("In", "In", "Exists", "Gt", "NotIn", "DoesNotExist"))
-        entry: Body = {"key": "rank" if operator == "Gt" else "zone", "operator": operator}
-        if operator in ("In", "NotIn"):
-            entry["values"] = [self.dice.pick("ab")]
-        if operator == "Gt":
-            entry["values"] = [self.dice.pick(("3", "9"))]
+        entry = self._expression()
         if self.on("errors", 15):
             entry = {"key": "zone", "operator": self.dice.pick(("Odd", "Gt")), "values": ["x"]}
-        terms = [{"matchExpressions": [entry]}]
+        term = {"matchExpressions": [entry, self._expression()] if self.dice.chance(25) else [entry]}
+        if self.dice.chance(25):
+            operator = self.dice.pick(("In", "In", "NotIn"))
+            name = {"key": "metadata.name", "operator": operator, "values": [NODE]}
+            term = {"matchFields": [name]} if self.dice.chance(50) else {**term, "matchFields": [name]}
+        terms = [term]
         if self.on("errors", 15):
             terms.append({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [NODE]}]})
         return {"nodeSelectorTerms": terms}
 
+    def _expression(self) -> Body:
+        operator = self.dice.pick(("In", "In", "Exists", "Gt", "Lt", "NotIn", "DoesNotExist"))
+        entry: Body = {"key": "rank" if operator in ("Gt", "Lt") else "zone", "operator": operator}
+        if operator in ("In", "NotIn"):
+            entry["values"] = self.dice.pick((["a"], ["b"], ["a", "b"]))
+        if operator in ("Gt", "Lt"):
+            entry["values"] = [self.dice.pick(("3", "9"))]
+        return entry
+
     def _pool(self, driver: str, pool: str, where: Body) -> list[Body]:
         dice = self.dice
         generation = dice.pick((1, 1, 2)) if "pools" in self.themes else 1
-        sets = self._counter_sets() if driver == GPU and {"counters", "groups"} & self.themes else []
+        counted = {"counters", "groups"} & self.themes and (driver == GPU or dice.chance(50))
+        sets = self._counter_sets() if counted else []
         parts = dice.pick((1, 1, 2)) if len(sets) == 0 or dice.chance(60) else 1
         slices: list[Body] = []
         number = 0
         for part in range(parts):
             devices = []
-            for _ in range(dice.pick((0, 2, 3, 3, 4, 5))):
+            most = dice.pick((16, 33, 40)) if self.on("limits", 40) else dice.pick((0, 2, 3, 4, 5, 6, 8))
+            for _ in range(most):
                 devices.append(self._device(driver, f"dev-{number}", sets, where))
                 number += 1
             if self.on("pools", 8) and devices:
                 devices[-1]["name"] = "dev-0"
             slices.append({"devices": devices, "part": part})
-        if sets:
-            slices.insert(dice.below(len(slices) + 1), {"sharedCounters": sets, "part": 9})
+        for number, held in enumerate([sets[:1], sets[1:]] if dice.chance(30) else [sets]):
+            if held:
+                slices.insert(dice.below(len(slices) + 1), {"sharedCounters": held, "part": 8 + number})
+        if sets and (self.on("pools", 5) or self.on("errors", 5)):
+            slices.append({"sharedCounters": sets[:1], "part": 7})
         count = len(slices) + (dice.pick((-1, 1, 1)) if self.on("pools", 20) else 0)
         skipped = self._operations()
         made = []
@@ -288,13 +322,28 @@ class _Maker:
         if dice.chance(50):
             found[f"{prefix}release"] = {"version": dice.pick(("1.0.0", "1.0.1", "2.0.0"))}
         if self.on("lists", 70):
-            values = [dice.below(3) for _ in range(dice.pick((1, 2, 2, 3)))]
-            found[f"{prefix}spare"] = {"ints": values} if dice.chance(85) else {"int": values[0]}
+            found[f"{prefix}spare"] = self._list()
         elif dice.chance(40):
             found[f"{prefix}spare"] = dice.pick(({"bool": True}, {"string": "a"}, {"int": 1}))
         if self.on("errors", 5):
             found["odd"] = dice.pick(({}, {"version": "1"}))
         return found
+
+    def _list(self) -> Body:
+        """Mostly numbers, so that devices have something in common; a scalar counts as a list of one."""
+        dice = self.dice
+        several, single, options = dice.pick(
+            (
+                *[("ints", "int", (0, 1, 2))] * 5,
+                *[("strings", "string", ("a", "b", "c"))] * 3,
+                ("bools", "bool", (True, False)),
+                ("versions", "version", ("1.0.0", "1.0.1", "2.0.0")),
+            )
+        )
+        if self.on("errors", 10):
+            return {several: []}
+        values = [dice.pick(options) for _ in range(dice.pick((1, 2, 2, 3)))]
+        return {several: values} if dice.chance(85) else {single: values[0]}
 
     def _capacity(self, driver: str) -> Body:
         dice = self.dice
@@ -308,6 +357,11 @@ class _Maker:
                     {"default": "5Gi", "validRange": {"min": "5Gi"}},
                     {"default": "500m", "validRange": {"min": "500m", "step": "1500m"}},
                     {"default": "10Gi", "validRange": {"min": "1Gi", "max": "8Gi"}},
+                    {"default": "1Gi", "validRange": {"min": "1Gi", "max": "100Gi", "step": "3Gi"}},
+                    {"default": "0", "validRange": {"min": "0", "max": "10Gi"}},
+                    {"default": "0"},
+                    {"default": "5Gi", "validValues": ["5Gi", "7Gi", "20Gi"]},
+                    {"default": "1500m", "validValues": ["1500m", "3"]},
                 )
             )
         found = {"memory": body}
@@ -329,7 +383,8 @@ class _Maker:
             }
             if self.on("errors", 5):
                 counters["unknown"] = {"value": "1"}
-            entry: Body = {"counterSet": item["name"], "counters": counters or {"a": {"value": "1"}}}
+            name = "nowhere" if self.on("errors", 5) else item["name"]
+            entry: Body = {"counterSet": name, "counters": counters or {"a": {"value": "1"}}}
             if self.on("groups", 65):
                 entry["compatibilityGroups"] = self.dice.some(("x", "y", "z"), 50)[:2] or ["x"]
             found.append(entry)
@@ -339,7 +394,28 @@ class _Maker:
         return {
             "key": self.dice.pick(("k", "l")),
             "value": self.dice.pick(("v", "")),
-            "effect": self.dice.pick(("NoSchedule", "NoSchedule", "NoExecute", "None")),
+            "effect": self.dice.pick(("NoSchedule", "NoSchedule", "NoExecute", "None", "Later")),
+        }
+
+    def _rule(self, name: str) -> Body:
+        """Of all devices, those of a driver, of a pool, some by name, or none."""
+        dice = self.dice
+        spec: Body = {"taint": {**self._taint(), "timeAdded": "2026-01-01T00:00:00Z"}}
+        if dice.chance(92):
+            spec["deviceSelector"] = {
+                key: dice.pick(values)
+                for key, values, percent in (
+                    ("driver", (GPU, GPU, NIC), 50),
+                    ("pool", (NODE, NODE, "net", "second"), 40),
+                    ("device", ("dev-0", "dev-1", "dev-2"), 60),
+                )
+                if dice.chance(percent)
+            }
+        return {
+            "apiVersion": "resource.k8s.io/v1beta2",
+            "kind": "DeviceTaintRule",
+            "metadata": {"name": name},
+            "spec": spec,
         }
 
     # --- classes and claims --------------------------------------------------------------------------------
@@ -367,7 +443,7 @@ class _Maker:
 
     def _claim(self, name: str) -> Body:
         dice = self.dice
-        requests = [self._request(f"r{number}") for number in range(dice.pick((1, 1, 2, 2, 3)))]
+        requests = [self._request(f"r{number}") for number in range(dice.pick((1, 1, 1, 2, 2, 3)))]
         if self.on("config", 3):
             requests = []
         devices: Body = {"requests": requests}
@@ -402,6 +478,8 @@ class _Maker:
                 for number in range(self.dice.pick((1, 2, 2, 3)))
             ]
             return {"name": name, "firstAvailable": subs}
+        if self.on("errors", 2):
+            return {"name": name}
         return {"name": name, "exactly": self._wanted(sub=False)}
 
     def _wanted(self, *, sub: bool) -> Body:
@@ -412,15 +490,21 @@ class _Maker:
         found: Body = {"deviceClassName": class_name, "allocationMode": "ExactCount"}
         if dice.chance(30):
             found["selectors"] = [{"cel": {"expression": self._selector("true")}}]
-        if self.on("all", 35):
+            if self.on("errors", 5):
+                found["selectors"].append({})
+        if self.on("errors", 3):
+            found["deviceClassName"] = ""
+        if self.on("all", 35) or self.on("limits", 20):
             found["allocationMode"] = "All"
+        elif self.on("errors", 3):
+            found["allocationMode"] = "Future"
         else:
-            found["count"] = dice.pick((1, 1, 1, 2, 2, 3))
-            if self.on("errors", 3):
-                found["count"] = dice.pick((31, 33, 40))
+            found["count"] = dice.pick((1, 1, 1, 1, 2, 2, 3))
+            if self.on("errors", 3) or self.on("limits", 30):
+                found["count"] = dice.pick((16, 17, 31, 32, 33, 40))
         if not sub and self.on("admin", 50):
             found["adminAccess"] = dice.chance(85)
-        if self.on("taints", 50):
+        if self.on("taints", 50) or self.on("rules", 40):
             found["tolerations"] = [
                 dice.pick(
                     (
@@ -428,8 +512,11 @@ class _Maker:
                         {"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"},
                         {"operator": "Exists"},
                         {"key": "l", "operator": "Exists", "effect": "NoExecute"},
+                        {"key": "l", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30},
+                        {"key": "l", "operator": "Equal"},
                     )
                 )
+                for _ in range(dice.pick((1, 1, 2)))
             ]
         if self.on("capacity", 50):
             found["capacity"] = {"requests": self._amounts()}
@@ -444,7 +531,10 @@ class _Maker:
         name = self.dice.pick(names)
         if name == "engines":
             return {name: str(self.dice.pick((1, 2)))}
-        return {name: self.dice.pick(("5Gi", "7Gi", "10Gi", "20Gi", "1500m", "2"))}
+        found = {name: self.dice.pick(("5Gi", "7Gi", "10Gi", "20Gi", "1500m", "2", "0", "100m"))}
+        if self.dice.chance(20):
+            found["engines"] = "1"
+        return found
 
     def _derived_name(self) -> str:
         return "example.org/derived" if self.dice.chance(80) else f"{GPU}/model"
@@ -498,44 +588,3 @@ class _Maker:
 
     def _consumed(self, name: str) -> str:
         return "1" if name == "engines" else str(self.dice.pick(("5Gi", "10Gi")))
-
-
-def shrink(body: Body, differs: Callable[[Body], bool]) -> Body:
-    """The smallest instance found by leaving parts out that still ``differs``."""
-    again = True
-    while again:
-        again = False
-        for candidate in _smaller(body):
-            if differs(candidate):
-                body, again = candidate, True
-                break
-    return body
-
-
-def _smaller(body: Any) -> Any:
-    """Copies of a JSON value with one part less, larger parts first."""
-    if isinstance(body, dict):
-        for key in body:
-            if key in _KEPT:
-                continue
-            yield {other: value for other, value in body.items() if other != key}
-        for key, value in body.items():
-            for part in _smaller(value):
-                yield {**body, key: part}
-    elif isinstance(body, list):
-        for index in range(len(body)):
-            yield [*body[:index], *body[index + 1 :]]
-        for index, value in enumerate(body):
-            for part in _smaller(value):
-                yield [*body[:index], part, *body[index + 1 :]]
-
-
-_KEPT = frozenset(
-    {
-        "allNodes", "allocationMode", "apiVersion", "claims", "count", "deviceClassName", "deviceClasses",
-        "devices", "driver", "exactly", "features", "firstAvailable", "generation", "held", "kind",
-        "metadata", "name", "node", "nodeName", "pool", "resourceSliceCount", "resourceSlices", "spec",
-        "value",
-    }
-)  # fmt: skip
-"""Parts without which an object is no object; shrinking leaves them."""

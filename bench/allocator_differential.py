@@ -33,7 +33,8 @@ from baro.model.kinds.resource import (
     ResourceSlice,
 )
 from baro.model.quantity import Quantity
-from bench._allocator_random import instance, shrink
+from bench._allocator_random import instance, tainted
+from bench._allocator_shrink import shrink
 from bench._peers import Peers, peers, versions
 
 Body = dict[str, Any]
@@ -59,7 +60,7 @@ def ours(body: Mapping[str, Any], *, compatibility: bool, policy: Policy = Polic
 
 def upstream(running: Peers, body: Mapping[str, Any]) -> Body:
     """Upstream's answer: ``outcome``, ``error``, ``onNode``, ``results``."""
-    task = {"task": "allocate", "full": True, "repeats": 1, "capSeconds": CAP_SECONDS, **body}
+    task = {"task": "allocate", "full": True, "repeats": 1, "capSeconds": CAP_SECONDS, **tainted(dict(body))}
     answer = running.ask(task)
     answer.setdefault("outcome", "panic")
     return answer

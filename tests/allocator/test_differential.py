@@ -52,7 +52,7 @@ def recorded() -> dict[str, str]:
                 short = {
                     seed: _short(found["outcome"], found.get("devices"))
                     for seed, found in answers.items()
-                    if found["outcome"] != "timeout"
+                    if found["outcome"] not in ("timeout", "panic")
                 }
                 RECORDED.write_text(json.dumps(short, indent=0) + "\n")
     answers_: dict[str, str] = json.loads(RECORDED.read_text())

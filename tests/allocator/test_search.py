@@ -19,13 +19,15 @@ from baro.model.kinds.core import Node
 from baro.model.kinds.resource import (
     CapacityRequestPolicy,
     CapacityRequestPolicyRange,
+    CELDeviceSelector,
     DeviceConstraint,
     DeviceRequest,
+    DeviceSelector,
     DeviceSubRequest,
     ResourceClaim,
 )
 from baro.model.quantity import Quantity
-from tests.support.cluster import claim, cluster, device, holding, request
+from tests.support.cluster import DRIVER, claim, cluster, device, holding, request
 
 GIB = 2**30 * 10**9
 
@@ -68,6 +70,26 @@ def test_what_is_exponential_upstream_takes_few_tries(letter: str, k: int) -> No
     decision = allocate(Inventory(cluster({"n": devices})), "n", claims, policy=Policy.FIRST_FIT)
     assert decision.outcome is (Outcome.FIT if fits else Outcome.NO_FIT)
     assert decision.work <= 4 * k
+
+
+@pytest.mark.parametrize("policy", [Policy.FIRST_FIT, Policy.TOPOLOGY])
+def test_all_devices_after_requests_that_take_some_of_them_are_refused_by_counting(policy: Policy) -> None:
+    devices = [device(f"gpu-{index:02}", slot=index) for index in range(17)]
+    everything = claim(request("one"), request("all", allocation_mode="All"), name="last")
+    wanted = [claim(request(), name="a"), claim(request(), request("two", 2), name="b"), everything]
+    decision = allocate(Inventory(cluster({"n": devices})), "n", wanted, policy=policy)
+    assert decision.outcome is Outcome.NO_FIT
+    assert decision.work <= 5
+
+
+def test_all_of_other_devices_still_fits_after_requests_for_one() -> None:
+    devices = [device(f"gpu-{index}", type="gpu" if index else "other") for index in range(4)]
+    others = (
+        DeviceSelector(cel=CELDeviceSelector(expression=f"device.attributes['{DRIVER}'].type == 'gpu'")),
+    )
+    wanted = [claim(request("one"), request("all", allocation_mode="All", selectors=others))]
+    decision = allocate(Inventory(cluster({"n": devices})), "n", wanted, policy=Policy.FIRST_FIT)
+    assert [key.device for key in decision.devices] == ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]
 
 
 def test_a_missing_attribute_never_satisfies_match_attribute_not_even_for_one_device() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from baro.topology import rates
+from baro.topology import bandwidth, rates
 from baro.topology.assess import complete
 from baro.topology.bandwidth import Predictor, predict
 from baro.topology.links import nvlink_count
@@ -218,6 +218,32 @@ def test_the_best_set_is_the_best_of_all_sets(kinds: list[str], free: set[int], 
     best = predictor.best_sets(free, count, limit=3)
     assert [found.score for found in best] == sorted((found.score for found in every), reverse=True)[:3]
     assert list(best) == sorted(best, key=lambda found: (-found.score, -found.hops_gbps, found.gpus))
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(KINDS, st.one_of(st.none(), st.floats(1, 500))), min_size=15, max_size=15),
+    st.sampled_from([True, False, None]),
+    st.integers(1, 6),
+    st.integers(1, 4),
+)
+def test_leaving_out_sets_by_their_bound_changes_nothing(
+    cells: list[tuple[str, float | None]], switched: bool | None, count: int, limit: int
+) -> None:
+    links = {
+        pair: Link(
+            kind=kind,
+            nvlinks=nvlink_count(kind),
+            gbps=gbps,
+            confidence=Confidence.UNKNOWN if gbps is None else Confidence.MEASURED,
+        )
+        for pair, (kind, gbps) in zip(combinations(range(6), 2), cells, strict=True)
+    }
+    machine = Machine(gpus=tuple(Gpu(index=at) for at in range(6)), links=links, switched=switched)
+    every = Predictor(machine).best_sets(range(6), count, limit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bandwidth, "_FEW_SETS", 0)
+        assert Predictor(machine).best_sets(range(6), count, limit) == every
 
 
 @settings(max_examples=40)

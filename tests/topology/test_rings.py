@@ -38,6 +38,40 @@ def test_the_best_ring_has_the_fastest_slowest_hop_then_the_largest_sum(
     assert worth(found) == pytest.approx(max(worth(ring) for ring in every_ring(size)))
 
 
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.5, 7.25]), min_size=36, max_size=36))
+def test_the_slowest_hop_of_nine_positions_is_exact(numbers: list[float]) -> None:
+    """By leaving hops out: a hop faster than the ring's slowest belongs to no ring of such hops."""
+    weight = dict(zip(combinations(range(9), 2), numbers, strict=True))
+    found = best_ring(9, lambda a, b: weight[min(a, b), max(a, b)])
+    assert sorted(found) == list(range(9))
+    assert found[0] == 0 and found[1] < found[-1]
+    slowest = min(weight[pair] for pair in hops(found))
+    faster = {pair for pair, worth in weight.items() if worth > slowest}
+
+    def closes(last: int, left: frozenset[int]) -> bool:
+        if not left:
+            return (0, last) in faster
+        return any((min(last, n), max(last, n)) in faster and closes(n, left - {n}) for n in left)
+
+    assert not closes(0, frozenset(range(1, 9)))
+
+
+@settings(max_examples=60)
+@given(WEIGHTS)
+def test_the_way_for_many_positions_finds_the_same_slowest_hop(drawn: tuple[int, list[float]]) -> None:
+    size, numbers = drawn
+    weight = dict(zip(combinations(range(size), 2), numbers, strict=False))
+
+    def slowest(ring: tuple[int, ...]) -> float:
+        return min(weight[pair] for pair in hops(ring))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rings, "EXACT_POSITIONS", 0)
+        found = best_ring(size, lambda a, b: weight[min(a, b), max(a, b)])
+    assert slowest(found) == max(slowest(ring) for ring in every_ring(size))
+
+
 def test_more_than_eight_alike_positions_need_no_search() -> None:
     assert best_ring(16, lambda a, b: 150.0) == tuple(range(16))
 

@@ -40,30 +40,26 @@ def can_match(needs: Sequence[tuple[int, int]]) -> bool:
     return True
 
 
-def can_take(need: int, candidates: int, constraints: Sequence[tuple[ConstraintData, State]]) -> bool:
-    """Whether ``need`` devices of the candidates can satisfy each constraint, looked at one by one."""
-    if need <= 0:
-        return True
+def takeable(need: int, candidates: int, constraints: Sequence[tuple[ConstraintData, State]]) -> int:
+    """Those candidates that may be taken next when ``need`` of them must satisfy each constraint; 0 when so
+    many cannot, looked at constraint by constraint."""
     for data, state in constraints:
         candidates &= data.compatible(state)
-    if candidates.bit_count() < need:
-        return False
     for data, state in constraints:
-        groups = data.groups(state)
-        if groups is not None and not any((mask & candidates).bit_count() >= need for mask in groups):
-            return False
-        left = data.distinct_left(state, candidates)
-        if left is not None and left < need:
-            return False
-    return True
+        if data.distinct:
+            left = data.distinct_left(state, candidates)
+            if left is not None and left < need:
+                return 0
+        elif state is None:
+            # Later on the candidates are all of the value that the state holds.
+            candidates = _large_groups(data, candidates, need)
+    return candidates if candidates.bit_count() >= need else 0
 
 
-def large_groups(data: ConstraintData, state: State, candidates: int, need: int) -> int:
-    """Those candidates that have enough others of their value beside them; only before the first choice."""
-    if state is not None or need < 2:
-        return candidates
-    groups = data.groups(state)
-    if groups is None:
+def _large_groups(data: ConstraintData, candidates: int, need: int) -> int:
+    """Those candidates that have enough others of their value beside them."""
+    groups = data.groups(None)
+    if groups is None or need < 2:
         return candidates
     found = 0
     for mask in groups:

@@ -68,7 +68,7 @@ class CelSelectors:
         if columns is None:  # it reads whole maps
             key = self._table.shape(program, row)
         else:
-            key = tuple(self._table.code(column, row) for column in columns)
+            key = tuple([self._table.code(column, row) for column in columns])
         known = answers.get(key)
         if known is None:
             if len(answers) >= _MOST_TUPLES:

@@ -36,10 +36,10 @@ def why(problem: NodeProblem, graph: NodeGraph | None, picks: Sequence[Pick]) ->
 def _chosen(problem: NodeProblem, graph: NodeGraph | None, devices: Sequence[int]) -> str:
     mask = 0 if graph is None else graph.mask
     gpus = [device for device in devices if mask >> device & 1]
+    named = [_name(problem, device) for device in gpus]
     counts: dict[str, int] = {}
-    for device in gpus:
-        name = _name(problem, device)[0]
-        counts[name] = counts.get(name, 0) + 1
+    for model, _ in named:
+        counts[model] = counts.get(model, 0) + 1
     if len(gpus) < len(devices):
         for device in devices:
             if not mask >> device & 1:
@@ -48,8 +48,9 @@ def _chosen(problem: NodeProblem, graph: NodeGraph | None, devices: Sequence[int
     text = " + ".join(f"{count}×{name}" for name, count in counts.items()) + f" on node {problem.node}"
     if graph is None or len(gpus) < 2:
         return text
-    facts = _place(problem, graph, gpus)
-    gbps = graph.shape.gbps(graph.to_shape(mask_of(gpus)))
+    chosen = graph.to_shape(mask_of(gpus))
+    facts = _place(graph, chosen, [island for _, island in named])
+    gbps = graph.shape.gbps(chosen)
     if gbps is not None:
         facts.append(f"{gbps:.4g} GB/s ring")
     return f"{text}: {', '.join(facts)}" if facts else text
@@ -70,19 +71,16 @@ def _model(finder: AttributeFinder, row: int) -> str:
     return finder.text("model", row) or model_name(finder.text("productName", row)) or "GPU"
 
 
-def _place(problem: NodeProblem, graph: NodeGraph, gpus: Sequence[int]) -> list[str]:
-    """Which island, or how many GPUs in each of several."""
+def _place(graph: NodeGraph, chosen: int, named: Sequence[str | None]) -> list[str]:
+    """Which island, or how many GPUs in each of several. ``named``: what each GPU says."""
     shape = graph.shape
     if not shape.islands:
         return []
-    named = [_name(problem, device)[1] for device in gpus]
     labels: dict[str, int] = {}
     for name in named:
         if name is not None:
             labels[name] = labels.get(name, 0) + 1
-    mask = graph.to_shape(mask_of(gpus))
-    together = any(not mask & ~island for island in shape.islands)
-    if together:
+    if any(not chosen & ~island for island in shape.islands):
         return [f"island {next(iter(labels))}" if len(labels) == 1 and None not in named else "one island"]
     if len(labels) > 1:
         split = ", ".join(f"{count} in {name}" for name, count in sorted(labels.items()))

@@ -263,6 +263,8 @@ class NodeFrame:
 
     def could_hold(self, alternative: Alternative, device: int) -> bool:
         """Whether the device, with nothing taken from it, has what the alternative asks for."""
+        if not alternative.wants and not self.rare[device].policies:
+            return True  # it would take each capacity whole
         taken = self.amounts(alternative, device)
         return taken is not None and all(
             taken[name].scaled <= scaled(value) for name, (value, _) in self.capacities(device).items()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
 from math import comb
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,17 +26,19 @@ from baro.model.names import API_VERSION
 from baro.topology.bandwidth import Prediction, Predictor
 from baro.topology.document import from_document
 from baro.topology.islands import islands
-from baro.topology.machine import Confidence, Machine, Pair
+from baro.topology.machine import Machine, Pair
+
+if TYPE_CHECKING:
+    from baro.allocator.every_set import EverySet
 
 BAND = 0.93
 """Sets within 7 % of the best of their band count as equally fast: noise does not decide."""
 MOST_GPUS = 16
 """Sets are compared on nodes with up to this many GPUs; beyond it the search's own order stands."""
 _SIZES = (16, 8, 4, 2)
-EXACT_SETS = 2_000
-"""Up to this many sets are compared by measured rates as they are; on 10 GPUs there are at most 252."""
-_EXACT_SIZES = 13_000
-"""Up to this many sets of one size are looked at to find the good ones: C(16, 8) is 12,870."""
+_MICRO = 1_000_000
+_ONE_BY_ONE = 10
+"""On up to this many GPUs each set is looked at by itself; above, all sets at once by ``every_set``."""
 
 
 class Shape:
@@ -56,17 +58,17 @@ class Shape:
         self.best_islands = tuple(_mask(position[i] for i in group) for group in found.best)
         self._sizes = tuple(size for size in _SIZES if size <= self.size)
         self._closeness: dict[int, float] = {}
+        self._micro: dict[int, int] = {}
         self._predictions: dict[int, Prediction] = {}
         self._good: dict[int, tuple[int, ...]] = {}
         self._packed: dict[tuple[int, int], int] = {}
         self._block_cache: dict[int, list[int] | None] = {}
 
         pairs = [self.predict(1 << a | 1 << b) for a, b in combinations(range(self.size), 2)]
-        self._rough: Predictor | None = None
         self._points: tuple[tuple[int, ...], ...] | None = None
         self._placeable: dict[int, tuple[int, ...]] = {}
-        self.remembered: dict[tuple[int, ...], Any] = {}
-        """Candidate sets and their order, kept by ``sets``; ``weight`` says how many there are."""
+        self.remembered: dict[tuple[object, ...], Any] = {}
+        """Candidate sets, their order, scores; kept by ``sets``. ``weight`` says how many there are."""
         self.weight = 0
         self.uniform = len({(pair.score, pair.slowest_kind) for pair in pairs}) <= 1
         """No two pairs of GPUs differ, so which GPUs are taken makes no difference."""
@@ -85,14 +87,11 @@ class Shape:
             found = self._predictions[mask] = self.predictor.predict(chosen)
         return found
 
-    def predict_roughly(self, mask: int) -> Prediction:
-        """As ``predict``, but measured rates within 7 % of each other count as one.
-
-        Measured rates are all different, so each of thousands of sets would else be worked out by itself.
-        """
-        if self._rough is None:
-            self._rough = Predictor(_evened_out(self.machine))
-        return self._rough.predict([self.indices[at] for at in bits(mask)])
+    def scores(self, masks: Sequence[int]) -> list[float]:
+        """``predict(mask).score`` of many sets."""
+        if self.size <= _ONE_BY_ONE:
+            return [self.predict(mask).score for mask in masks]
+        return _every_set(self).scores(masks)
 
     def gbps(self, mask: int) -> float | None:
         """Predicted GB/s of a set, to print; ``None`` when a link of it is only guessed at."""
@@ -106,7 +105,20 @@ class Shape:
         found = self._closeness.get(mask)
         if found is None:
             pairs = combinations(tuple(bits(mask)), 2)
-            found = self._closeness[mask] = sum(self.predict(1 << a | 1 << b).score for a, b in pairs)
+            found = self._closeness[mask] = sum(self._micros(1 << a | 1 << b) for a, b in pairs) / _MICRO
+        return found
+
+    def closenesses(self, masks: Sequence[int]) -> list[float]:
+        """``closeness`` of many sets."""
+        if self.size <= _ONE_BY_ONE:
+            return [self.closeness(mask) for mask in masks]
+        return _every_set(self).closenesses(masks)
+
+    def _micros(self, pair: int) -> int:
+        """Millionths of a GB/s: sums of whole numbers do not depend on the order."""
+        found = self._micro.get(pair)
+        if found is None:
+            found = self._micro[pair] = round(self.predict(pair).score * _MICRO)
         return found
 
     def sizes(self) -> tuple[int, ...]:
@@ -125,19 +137,22 @@ class Shape:
         return sum((island & free).bit_count() ** 2 for island in self.best_islands)
 
     def _pack(self, free: int, size: int) -> int:
+        """How many disjoint good sets of that size lie within ``free``."""
         if free.bit_count() < size:
             return 0
-        key = (free, size)
-        found = self._packed.get(key)
-        if found is None:
-            found = self._packed[key] = self._count_packed(free, size)
-        return found
-
-    def _count_packed(self, free: int, size: int) -> int:
         good = self.good(size)
         blocks = self._blocks(good, size)
         if blocks is not None:
             return sum((block & free).bit_count() // size for block in blocks)
+        if self.size > _ONE_BY_ONE:
+            return _every_set(self).most_disjoint(good, size, free)
+        key = (free, size)
+        found = self._packed.get(key)
+        if found is None:
+            found = self._packed[key] = self._count_packed(good, free, size)
+        return found
+
+    def _count_packed(self, good: Sequence[int], free: int, size: int) -> int:
         usable = [group for group in good if not group & ~free]
         if not usable:
             return 0
@@ -158,14 +173,10 @@ class Shape:
         return found
 
     def _find_good(self, size: int) -> tuple[int, ...]:
-        everything = range(self.size)
-        if comb(self.size, size) > _EXACT_SIZES:
-            return ()
-        masks = [_mask(chosen) for chosen in combinations(everything, size)]
-        predict = self.predict if len(masks) <= EXACT_SETS else self.predict_roughly
-        scores = {mask: predict(mask).score for mask in masks}
-        best = max(scores.values())
-        return tuple(mask for mask in masks if scores[mask] >= best * BAND)
+        masks = [_mask(chosen) for chosen in combinations(range(self.size), size)]
+        scores = self.scores(masks)
+        least = max(scores) * BAND
+        return tuple(mask for mask, score in zip(masks, scores, strict=True) if score >= least)
 
     def _blocks(self, good: Sequence[int], size: int) -> list[int] | None:
         """Disjoint blocks of which any ``size`` GPUs are good; ``None`` when good sets overlap freely."""
@@ -333,23 +344,13 @@ def _from_document(frame: NodeFrame, topology: NodeTopology) -> NodeGraph | None
     )
 
 
-def _evened_out(machine: Machine) -> Machine:
-    """The machine with one rate for all measured rates of a band, the lowest of them."""
-    measured = {
-        link.gbps for link in machine.links.values() if link.gbps and link.confidence is Confidence.MEASURED
-    }
-    lowest: dict[float, float] = {}
-    band: list[float] = []
-    for gbps in sorted(measured, reverse=True):
-        if band and gbps < band[0] * BAND:
-            band = []
-        band.append(gbps)
-        lowest.update(dict.fromkeys(band, gbps))
-    links = {
-        pair: msgspec.structs.replace(link, gbps=lowest[link.gbps]) if link.gbps in lowest else link
-        for pair, link in machine.links.items()
-    }
-    return msgspec.structs.replace(machine, links=links)
+@lru_cache(maxsize=32)
+def _every_set(shape: Shape) -> EverySet:
+    """Some MiB each, made anew in a few hundredths of a second."""
+    # NumPy costs import time that machines of eight GPUs need not pay.
+    from baro.allocator.every_set import EverySet  # noqa: PLC0415
+
+    return EverySet(shape.machine)
 
 
 def _mask(numbers: Iterable[int]) -> int:

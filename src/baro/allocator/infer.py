@@ -22,6 +22,8 @@ from baro.topology.machine import Confidence, Gpu, Link, Machine, Pair
 _DOMAINS = (DRIVER, NVIDIA_DRIVER)
 """Where an attribute is looked for first; any other driver's domain comes after, in order of name."""
 _NVLINK_IDS = ("nvlinkDomain", "nvlink8", "nvlink4", "nvlink2")
+_TOLD = (*_NVLINK_IDS, "productName", "model", "nvlinkPeers", "pcieSwitch", "pcieRoot", "numaNode")
+"""Everything that ``Facts`` are made of."""
 _DIRECT_PEERS = 3
 """More NVLink peers than this are only reached through switches: no product has more bridges."""
 
@@ -56,15 +58,28 @@ class AttributeFinder:
                 return found
         return None
 
+    def values(self, identifier: str, rows: Sequence[int]) -> list[TypedValue | None]:
+        """``value`` of many rows."""
+        columns = self._by_id.get(identifier, ())
+        if len(columns) > 1:
+            return [self.value(identifier, row) for row in rows]
+        return [columns[0].value(row) for row in rows] if columns else [None] * len(rows)
+
     def text(self, identifier: str, row: int) -> str | None:
-        found = self.value(identifier, row)
-        return found[1] if found is not None and isinstance(found[1], str) else None
+        return _text(self.value(identifier, row))
 
     def number(self, identifier: str, row: int) -> int | None:
-        found = self.value(identifier, row)
-        if found is not None and found[0] == "ints" and isinstance(found[1], tuple) and found[1]:
-            found = ("int", found[1][0])
-        return found[1] if found is not None and found[0] == "int" and isinstance(found[1], int) else None
+        return _number(self.value(identifier, row))
+
+
+def _text(found: TypedValue | None) -> str | None:
+    return found[1] if found is not None and isinstance(found[1], str) else None
+
+
+def _number(found: TypedValue | None) -> int | None:
+    if found is not None and found[0] == "ints" and isinstance(found[1], tuple) and found[1]:
+        found = ("int", found[1][0])
+    return found[1] if found is not None and found[0] == "int" and isinstance(found[1], int) else None
 
 
 _FINDERS: WeakKeyDictionary[DeviceTable, tuple[int, AttributeFinder]] = WeakKeyDictionary()
@@ -96,20 +111,19 @@ def facts(finder: AttributeFinder, rows: Sequence[int]) -> tuple[Facts, ...]:
     def group(name: str, value: object) -> int | None:
         return None if value is None else numbering.setdefault((name, value), len(numbering))
 
+    told = {name: finder.values(name, rows) for name in _TOLD}
     found: list[Facts] = []
-    for row in rows:
-        island = next(
-            ((name, value) for name in _NVLINK_IDS if (value := finder.value(name, row)) is not None), None
-        )
+    for at in range(len(rows)):
+        island = next(((name, told[name][at]) for name in _NVLINK_IDS if told[name][at] is not None), None)
         found.append(
             Facts(
-                product=finder.text("productName", row) or finder.text("model", row),
+                product=_text(told["productName"][at]) or _text(told["model"][at]),
                 island=group("island", island),
-                pair=group("pair", finder.value("nvlink2", row)),
-                peers=finder.number("nvlinkPeers", row),
-                switch=group("switch", finder.text("pcieSwitch", row)),
-                root=group("root", finder.text("pcieRoot", row)),
-                numa=finder.number("numaNode", row) if finder.number("numaNode", row) is not None else None,
+                pair=group("pair", told["nvlink2"][at]),
+                peers=_number(told["nvlinkPeers"][at]),
+                switch=group("switch", _text(told["pcieSwitch"][at])),
+                root=group("root", _text(told["pcieRoot"][at])),
+                numa=_number(told["numaNode"][at]),
             )
         )
     return tuple(found)

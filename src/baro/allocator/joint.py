@@ -6,7 +6,7 @@ The sets come in bands from ``sets``; the search decides which of them are feasi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, product
+from itertools import product
 from math import prod
 
 import msgspec
@@ -80,10 +80,9 @@ def best(room: Room, options: Sequence[tuple[Option, ...]]) -> tuple[tuple[Pick,
 
 def _alone(room: Room, options: Sequence[tuple[Option, ...]], chosen: int) -> tuple[Pick, ...] | None:
     """One claim has a choice: its sets in an order that nodes of one shape share."""
-    ordered = ranked(room.graph.shape, room.free, room.wants[chosen], options[chosen])
     before = tuple(found[0] for found in options[:chosen])
     after = tuple(found[0] for found in options[chosen + 1 :])
-    for _, band in groupby(ordered, key=lambda option: option.band):
+    for band in ranked(room.graph.shape, room.free, room.wants[chosen], options[chosen]):
         combinations = ((*before, option, *after) for option in band)
         picks = _with_nearest(room, tuple(combinations)) if room.nearest else _first(room, combinations)
         if picks is not None:

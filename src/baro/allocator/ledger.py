@@ -53,7 +53,8 @@ class Ledger:
         bit = 1 << device
         shareable = bool(problem.shareable & bit)
         in_flight = self.in_flight.get(device)
-        if not self.counters_suffice(device):
+        counted = device in self._consumption
+        if counted and not self.counters_suffice(device):
             return False
         if (shareable or problem.shared_before & bit) and not problem.has_capacity(
             alternative, device, in_flight
@@ -69,7 +70,7 @@ class Ledger:
             self.in_flight[device] = sums
         elif not alternative.admin or self._admin_blocks:
             self.taken |= bit
-        if not (shareable and (not first or problem.shared_before & bit)):
+        if counted and not (shareable and (not first or problem.shared_before & bit)):
             self._consume(device, 1)
         if not shareable:
             self.in_claim |= bit

@@ -40,8 +40,10 @@ class Nearest:
     def __init__(self, search: Search, graph: NodeGraph, base: Sequence[Pick]) -> None:
         self._graph = graph
         self._rows = search.problem.rows
-        self._finder = finder_of(search.problem.inventory.table)
-        self.wishes = tuple(self._wishes(search, base))
+        self.wishes: tuple[Wish, ...] = ()
+        if any(not graph.mask >> pick.device & 1 for pick in base):
+            self._finder = finder_of(search.problem.inventory.table)
+            self.wishes = tuple(self._wishes(search, base))
         self._grades: dict[tuple[int, int], int] = {}
 
     def __bool__(self) -> bool:

@@ -14,7 +14,6 @@ from baro.allocator.features import Features
 from baro.inventory import claim_name
 from baro.model.kinds.base import RawQuantity
 from baro.model.kinds.resource import (
-    CapacityRequirements,
     DeviceClass,
     DeviceRequest,
     DeviceSelector,
@@ -228,11 +227,15 @@ class _Compiler:
         identifier = self._next_id
         self._next_id += 1
         selectors = _selectors(claim, wanted, device_class)
-        expressions = tuple(selector.expression for selector in selectors)
-        capacity = (wanted.capacity or CapacityRequirements()).requests
+        expressions = tuple([selector.expression for selector in selectors])
+        capacity = wanted.capacity.requests if wanted.capacity is not None else {}
         wants = tuple(sorted(capacity.items())) if capacity else ()
-        covering = tuple(i for i, item in enumerate(constraints) if item.covers(request, sub))
-        derived = {item.name: item.expression for item in wanted.derived_attributes}
+        covering: tuple[int, ...] = ()
+        seen: tuple[int, ...] = ()
+        if constraints:
+            covering = tuple([i for i, item in enumerate(constraints) if item.covers(request, sub)])
+            derived = {item.name: item.expression for item in wanted.derived_attributes}
+            seen = tuple([_view(views[i], derived.get(constraints[i].attribute)) for i in covering])
         return Alternative(
             id=identifier,
             name=request if sub is None else f"{request}/{sub}",
@@ -246,7 +249,7 @@ class _Compiler:
             tolerations=wanted.tolerations,
             capacity=capacity,
             constraints=covering,
-            views=tuple(_view(views[i], derived.get(constraints[i].attribute)) for i in covering),
+            views=seen,
             expressions=expressions,
             wants=wants,
             kind=(expressions, wanted.tolerations, wants),

@@ -166,7 +166,7 @@ class NodeProblem:
             fit, errors = found.fit, found.errors
         else:
             fit, errors = found.fit & self.free, found.errors & self.free
-        for device in bits(fit & self.shared_before):
+        for device in bits(fit & self.shared_before) if self.shared_before else ():
             if not self.has_capacity(alternative, device):
                 fit &= ~(1 << device)
         return fit, errors

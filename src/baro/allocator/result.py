@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from baro.allocator.ledger import Pick
 from baro.allocator.problem import Fatal, NodeProblem
@@ -64,8 +65,7 @@ def _device(
 
 def _config(problem: NodeProblem, claim: int, picks: list[Pick]) -> tuple[DeviceAllocationConfiguration, ...]:
     """Class configs in order of requests, each class once; then the claim's own for what was chosen."""
-    plan = problem.plan.claims[claim]
-    chosen = list(dict.fromkeys(pick.alternative.name for pick in picks))
+    own_configs = problem.plan.claims[claim].claim.spec.devices.config
     users: dict[str, list[str]] = {}
     for pick in picks:
         device_class = pick.alternative.device_class
@@ -73,6 +73,9 @@ def _config(problem: NodeProblem, claim: int, picks: list[Pick]) -> tuple[Device
             names = users.setdefault(device_class.metadata.name, [])
             if pick.alternative.name not in names:
                 names.append(pick.alternative.name)
+    if not users and not own_configs:
+        return ()
+    chosen = list(dict.fromkeys(pick.alternative.name for pick in picks))
     found: list[DeviceAllocationConfiguration] = []
     for class_name, names in users.items():
         for config in problem.inventory.classes[class_name].spec.config:
@@ -83,7 +86,7 @@ def _config(problem: NodeProblem, claim: int, picks: list[Pick]) -> tuple[Device
                     opaque=config.opaque,
                 )
             )
-    for own in plan.claim.spec.devices.config:
+    for own in own_configs:
         named = [name in own.requests or name.split("/")[0] in own.requests for name in chosen]
         if not own.requests or any(named):
             # 1.37 leaves the list out when it covers everything that was chosen.
@@ -104,8 +107,7 @@ def _node_selector(problem: NodeProblem, picks: list[Pick]) -> NodeSelector | No
         if record.per_device:
             node_name, selector = rare.node_name, rare.node_selector
         if node_name or (rare.binds_to_node and problem.features.binding_conditions):
-            only = NodeSelectorRequirement(key="metadata.name", operator="In", values=(problem.node,))
-            return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(only,)),))
+            return _only(problem.node)
         terms = () if selector is None else selector.node_selector_terms
         if len(terms) > 1:
             claim = problem.plan.claims[pick.claim].claim.metadata.name
@@ -122,6 +124,12 @@ def _node_selector(problem: NodeProblem, picks: list[Pick]) -> NodeSelector | No
             NodeSelectorTerm(match_expressions=tuple(expressions), match_fields=tuple(fields)),
         )
     )
+
+
+@lru_cache(maxsize=4096)
+def _only(node: str) -> NodeSelector:
+    here = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,))
+    return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(here,)),))
 
 
 def _merge(into: list[NodeSelectorRequirement], more: Iterable[NodeSelectorRequirement]) -> None:

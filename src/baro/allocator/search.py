@@ -12,8 +12,9 @@ from __future__ import annotations
 from enum import Enum
 
 from baro.allocator.alike import Kinds
-from baro.allocator.bounds import can_match, can_take, large_groups, one_group
+from baro.allocator.bounds import can_match, one_group, takeable
 from baro.allocator.constraints import ConstraintData, State
+from baro.allocator.frame import mask_of
 from baro.allocator.ledger import Ledger, Pick
 from baro.allocator.plan import MAX_RESULTS, Alternative, ClaimPlan, Request
 from baro.allocator.problem import Fatal, NodeProblem, bits
@@ -56,18 +57,16 @@ class Search:
             self._check(claim)
         for claim in self.plan.claims:
             self._constraints.append([problem.constraint(item) for item in claim.constraints])
-        for index, _, alternative in self.plan.alternatives():
-            self._judge(index, alternative)
-        self.has_admin = any(a.admin for _, _, a in self.plan.alternatives())
-        self._last_uncertain = max(
-            (
-                (claim, number)
-                for claim, item in enumerate(self.plan.claims)
-                for number, request in enumerate(item.requests)
-                if not all(map(self._is_clean, request.alternatives))
-            ),
-            default=(-1, -1),
-        )
+        self.has_admin = False
+        self._last_uncertain = (-1, -1)
+        """The last request in which a device might be met that cannot be judged."""
+        for index, claim in enumerate(self.plan.claims):
+            for number, request in enumerate(claim.requests):
+                for alternative in request.alternatives:
+                    self._judge(index, alternative)
+                    self.has_admin = self.has_admin or alternative.admin
+                    if not self._is_clean(alternative):
+                        self._last_uncertain = (index, number)
         self._kinds: Kinds | None = None
         self._violation: str | None = None
         """What upstream says of the first device of "all" that a constraint ruled out."""
@@ -84,7 +83,7 @@ class Search:
                     raise Fatal(alternative.refusal)
                 if alternative.all_devices:
                     self._all[alternative.id] = self.problem.all_devices(alternative)
-            more = min(self.need(alternative) for alternative in request.alternatives)
+            more = min([self.need(alternative) for alternative in request.alternatives])
             if more > MAX_RESULTS - least:
                 raise Fatal(
                     f"claim {claim.name}, request {request.name}: adding {more} devices exceeds "
@@ -110,9 +109,11 @@ class Search:
         self._derived[alternative.id] = 0 if self._ignore or alternative.all_devices else derived & fit
 
     def _is_clean(self, alternative: Alternative) -> bool:
-        """Whether skipping devices for this alternative hides no error."""
+        """Whether leaving this alternative out, or devices for it, hides no error. Of all devices, one that
+        violates a constraint is an error."""
         mine = alternative.id
-        return not (alternative.all_devices or self._errors[mine] or self._derived[mine])
+        violable = alternative.all_devices and self._views[mine]
+        return not (violable or self._errors[mine] or self._derived[mine])
 
     def need(self, alternative: Alternative) -> int:
         """How many devices an alternative takes."""
@@ -133,7 +134,7 @@ class Search:
     def eligible(self, alternative: Alternative) -> int:
         """The devices that an alternative may take before anything is chosen."""
         if alternative.all_devices:
-            return sum(1 << device for device in self._all[alternative.id])
+            return mask_of(self._all[alternative.id])
         return self._fit[alternative.id]
 
     def constraint_data(self, claim: int) -> list[ConstraintData]:
@@ -145,10 +146,13 @@ class Search:
         """Which devices no part of the search can tell apart; found when something fails first."""
         if self._kinds is None:
             single = self.problem.shareable
-            for members in self._all.values():
-                for device in members:
-                    single |= 1 << device
             masks = [self.problem.free, *self._fit.values(), *self._errors.values(), *self._derived.values()]
+            for alternative, devices in self._all.items():
+                # The first of all devices that violates a constraint is named: their order matters then.
+                if self._views[alternative]:
+                    single |= mask_of(devices)
+                else:
+                    masks.append(mask_of(devices))
             for claim in self._constraints:
                 for views in claim:
                     for data in views:
@@ -246,14 +250,15 @@ class Search:
         if errors:
             errors = self._available(claim, alternative, errors) >> start << start
         covering = [(data, self._states[i]) for i, data in self._views[mine]]
-        if not errors and not can_take(need, fit, covering):
-            return _FAILED
+        if errors:
+            for data, state in covering:
+                fit &= data.compatible(state)
+        else:
+            fit = takeable(need, fit, covering)
+            if not fit:
+                return _FAILED
         if self._failed and self._key(claim, index, mine, done, start) in self._failed:
             return _FAILED
-        for data, state in covering:
-            fit &= data.compatible(state)
-            if not errors:
-                fit = large_groups(data, state, fit, need)
         result = self._try_each(claim, index, alternative, done, fit, errors)
         if result is _FAILED:
             self._failed.add(self._key(claim, index, mine, done, start))
@@ -402,7 +407,7 @@ class Search:
                     mask |= self._open(number, alternative, states)
                 if any(a.admin for a in choices) or mask & self.problem.shareable:
                     continue
-                need = min(a.count for a in choices)
+                need = min([self.need(a) for a in choices])
                 everything.append((need, mask))
                 for i, data in self._views[choices[0].id]:
                     if all((i, data) in self._views[a.id] for a in choices[1:]):

@@ -6,19 +6,19 @@ there are, in which bands they lie, and their order for a given set of free GPUs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations
-from math import comb
+from collections.abc import Iterator, Sequence
+from itertools import combinations, groupby
+from typing import TypeVar
 
 import msgspec
 
 from baro.allocator.frame import bits
-from baro.allocator.graph import BAND, EXACT_SETS, Shape
+from baro.allocator.graph import BAND, Shape
 
-_MAX_SETS = 20_000
-"""More candidate sets than this for one claim are not all looked at: a good one is grown instead."""
 _MOST_REMEMBERED = 200_000
-"""Sets remembered per shape."""
+"""Sets and scores remembered per shape."""
+
+K = TypeVar("K")
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,29 +45,40 @@ _NO_CHOICE = (Option(0, 0),)
 
 
 def options_of(shape: Shape, want: Wanted) -> tuple[Option, ...]:
-    """Candidate sets of a claim, all of them where that is feasible, fastest band first."""
+    """All candidate sets of a claim, fastest band first."""
     if want.free:
         return _NO_CHOICE
     key = (want.union, want.count, want.fixed, want.required)
     found = shape.remembered.get(key)
     if found is None:
-        found = _remember(shape, key, _find_options(shape, want))
+        options = _find_options(shape, want)
+        found = remember(shape, key, options, len(options) + 1)
     return found
 
 
-def ranked(shape: Shape, free: int, want: Wanted, options: tuple[Option, ...]) -> tuple[Option, ...]:
-    """The sets of one claim, which alone has a choice, in order of the objective.
+def ranked(
+    shape: Shape, free: int, want: Wanted, options: tuple[Option, ...]
+) -> Iterator[tuple[Option, ...]]:
+    """The sets of one claim, which alone has a choice, band by band in order of the objective.
 
-    ``free`` are the GPUs that nobody has.
+    ``free`` are the GPUs that nobody has. A band is put in order only when it is asked for.
     """
-    if len(options) <= 1:
+    for band, members in groupby(options, key=lambda option: option.band):
+        key = (free, want.union, want.count, want.fixed, want.required, band)
+        found = shape.remembered.get(key)
+        if found is None:
+            ordered = _in_order(shape, free, tuple(members))
+            found = remember(shape, key, ordered, len(ordered) + 1)
+        yield found
+
+
+def _in_order(shape: Shape, free: int, options: tuple[Option, ...]) -> tuple[Option, ...]:
+    """As sorted by ``remainder``: options of a band are in device order already."""
+    if len(options) == 1:
         return options
-    key = (free, want.union, want.count, want.fixed, want.required)
-    found = shape.remembered.get(key)
-    if found is None:
-        ordered = sorted(options, key=lambda o: (o.band, *remainder(shape, free, (o.mask,))))
-        found = _remember(shape, key, tuple(ordered))
-    return found
+    spread = shape.closenesses([option.mask for option in options])
+    keys = [(*_lost(shape, free & ~option.mask), -near) for option, near in zip(options, spread, strict=True)]
+    return tuple(options[at] for at in sorted(range(len(options)), key=keys.__getitem__))
 
 
 def remainder(shape: Shape, free: int, masks: Sequence[int]) -> tuple[object, ...]:
@@ -77,70 +88,44 @@ def remainder(shape: Shape, free: int, masks: Sequence[int]) -> tuple[object, ..
     for mask in masks:
         left &= ~mask
         spread -= shape.closeness(mask)
-    return (
-        tuple(-groups for groups in shape.placeable(left)),
-        -shape.concentration(left),
-        spread,
-        tuple(tuple(bits(mask)) for mask in masks),
-    )
+    return (*_lost(shape, left), spread, tuple(tuple(bits(mask)) for mask in masks))
 
 
-def _remember(shape: Shape, key: tuple[int, ...], found: tuple[Option, ...]) -> tuple[Option, ...]:
-    shape.weight += len(found) + 1
+def _lost(shape: Shape, left: int) -> tuple[object, ...]:
+    """What others can no longer have when these GPUs are left."""
+    return (tuple(-groups for groups in shape.placeable(left)), -shape.concentration(left))
+
+
+def remember(shape: Shape, key: tuple[object, ...], found: K, weight: int) -> K:
+    """Keep what was found out about a shape; ``weight`` is how many entries it has."""
+    shape.weight += weight
     if shape.weight > _MOST_REMEMBERED:
         shape.remembered.clear()
-        shape.weight = len(found) + 1
+        shape.weight = weight
     shape.remembered[key] = found
     return found
 
 
 def _find_options(shape: Shape, want: Wanted) -> tuple[Option, ...]:
-    masks = list(_sets(shape, want))
+    # At most C(16, 8) = 12,870: shapes have no more than sixteen GPUs.
+    masks = [sum(chosen) for chosen in combinations([1 << at for at in bits(want.union)], want.count)]
     if want.required:
         masks = [mask for mask in masks if any(not (mask | want.fixed) & ~i for i in shape.islands)]
     options: list[Option] = []
     band = -1
-    predict = shape.predict if len(masks) <= EXACT_SETS else shape.predict_roughly
-    for as_fast in _bands(masks, lambda mask: predict(mask | want.fixed).score):
-        for as_close in _bands(as_fast, lambda mask: shape.closeness(mask | want.fixed)):
+    for as_fast in _bands(masks, shape.scores([mask | want.fixed for mask in masks])):
+        for as_close in _bands(as_fast, shape.closenesses([mask | want.fixed for mask in as_fast])):
             band += 1
             options += [Option(mask, band) for mask in as_close]
     return tuple(options)
 
 
-def _bands(masks: Sequence[int], worth: Callable[[int], float]) -> Iterator[list[int]]:
-    """The masks best first, cut where one is clearly worse than the best of its band."""
-    ordered = sorted(((worth(mask), mask) for mask in masks), key=lambda item: -item[0])
-    band: list[int] = []
-    top = 0.0
-    for score, mask in ordered:
-        if band and score < top * BAND:
-            yield band
-            band = []
-        if not band:
-            top = score
-        band.append(mask)
-    if band:
-        yield band
-
-
-def _sets(shape: Shape, want: Wanted) -> Iterator[int]:
-    positions = tuple(bits(want.union))
-    if comb(len(positions), want.count) <= _MAX_SETS:
-        for chosen in combinations(positions, want.count):
-            yield sum(1 << at for at in chosen)
-        return
-    seen: set[int] = set()
-    for seed in positions:
-        mask = 1 << seed
-        while mask.bit_count() < want.count:
-            mask |= _next(shape, mask, positions)
-        if mask not in seen:
-            seen.add(mask)
-            yield mask
-
-
-def _next(shape: Shape, mask: int, positions: Sequence[int]) -> int:
-    """The GPU that does a set most good."""
-    others = (1 << at for at in positions if not mask >> at & 1)
-    return max(others, key=lambda bit: (shape.predict(mask | bit).score, -bit))
+def _bands(masks: Sequence[int], worth: Sequence[float]) -> Iterator[list[int]]:
+    """The masks best first, cut where one is clearly worse than the best of its band; within a band in the
+    order in which they come."""
+    order = sorted(range(len(masks)), key=lambda at: -worth[at])
+    first = 0
+    for at in range(1, len(order) + 1):
+        if at == len(order) or worth[order[at]] < worth[order[first]] * BAND:
+            yield [masks[position] for position in sorted(order[first:at])]
+            first = at

@@ -14,13 +14,13 @@ import msgspec
 
 from baro.allocator.best_effort import preferred
 from baro.allocator.decision import Score
-from baro.allocator.graph import NodeGraph
+from baro.allocator.graph import NodeGraph, Shape
 from baro.allocator.joint import Room, best
 from baro.allocator.ledger import Pick
 from baro.allocator.nearest import Nearest
 from baro.allocator.problem import bits
 from baro.allocator.search import Search
-from baro.allocator.sets import Option, Wanted, options_of
+from baro.allocator.sets import Option, Wanted, options_of, remember
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 def choose(search: Search, graph: NodeGraph | None, base: tuple[Pick, ...]) -> Choice:
     """The best choice; ``base`` is any solution of the search."""
     fixed, base = _preferred(search, base)
-    preference = tuple(pick for _, pick in sorted(_preference(search, base).items()))
+    preference = tuple(fixed.values())
     if graph is None:
         refusal = _without_graph(search, base)
         return Choice(picks=base, score=Score(preference=preference), refusal=refusal)
@@ -77,8 +77,8 @@ def choose_best_effort(search: Search, graph: NodeGraph | None, base: tuple[Pick
         taken |= 0 if found is None else found
     room = Room(search, graph, wants, Nearest(search, graph, ()), fixed, base)
     picks = search.run(allowed=room.allowed(options), fixed=fixed) or base
-    preference = tuple(pick for _, pick in sorted(_preference(search, picks).items()))
-    return Choice(picks=picks, score=_score(search, graph, picks, preference, room.nearest), exact=False)
+    score = _score(search, graph, picks, tuple(fixed.values()), room.nearest)
+    return Choice(picks=picks, score=score, exact=False)
 
 
 def _best_effort_set(graph: NodeGraph, want: Wanted, taken: int) -> int | None:
@@ -89,7 +89,8 @@ def _best_effort_set(graph: NodeGraph, want: Wanted, taken: int) -> int | None:
 
 
 def _preferred(search: Search, base: tuple[Pick, ...]) -> tuple[dict[tuple[int, int], int], tuple[Pick, ...]]:
-    """The most preferred alternatives that fit together, request by request, and a solution with them."""
+    """The most preferred alternatives that fit together, request by request in order, and a solution with
+    them."""
     open_requests = [
         (c, r)
         for c, claim in enumerate(search.plan.claims)
@@ -149,37 +150,45 @@ def _score(
     preference: tuple[int, ...],
     nearest: Nearest,
 ) -> Score:
-    shape = graph.shape
+    own = [0] * len(search.plan.claims)
+    for pick in picks:
+        if not pick.alternative.admin:
+            own[pick.claim] |= 1 << pick.device
     before = graph.to_shape(search.problem.free & search.problem.usable)
+    found = _worth(graph.shape, before, tuple(graph.to_shape(mask) for mask in own))
+    if preference or nearest:
+        nic = nearest.of(picks, len(own)) if nearest else 0
+        return msgspec.structs.replace(found, preference=preference, nic=nic)
+    return found
+
+
+def _worth(shape: Shape, before: int, sets: tuple[int, ...]) -> Score:
+    """The score of one set per claim as far as the shape tells it; ``before``: what was free."""
+    key = ("score", before, *sets)
+    known: Score | None = shape.remembered.get(key)
+    if known is not None:
+        return known
     taken = 0
-    slowest: float | None = None
+    rates: list[float | None] = []
     rank = closeness = 0.0
-    unknown = False
-    for claim in range(len(search.plan.claims)):
-        own = 0
-        for pick in picks:
-            if pick.claim == claim and not pick.alternative.admin:
-                own |= 1 << pick.device
-        mask = graph.to_shape(own)
+    for mask in sets:
         taken |= mask
         if mask.bit_count() > 1:
-            gbps, worth = shape.gbps(mask), shape.predict(mask).score
-            unknown = unknown or gbps is None
-            if gbps is not None and (slowest is None or gbps < slowest):
-                slowest = gbps
+            rates.append(shape.gbps(mask))
+            worth = shape.predict(mask).score
             rank = worth if not rank else min(rank, worth)
             closeness += shape.closeness(mask)
+    told = [rate for rate in rates if rate is not None]
     after = before & ~taken
     loss = tuple(a - b for a, b in zip(shape.placeable(before), shape.placeable(after), strict=True))
-    return Score(
-        preference=preference,
-        gbps=None if unknown else slowest,
+    score = Score(
+        gbps=min(told) if told and len(told) == len(rates) else None,
         rank=rank,
         closeness=closeness,
-        nic=nearest.of(picks, len(search.plan.claims)) if nearest else 0,
         loss=tuple(zip(shape.sizes(), loss, strict=True)),
         free_after=after.bit_count(),
     )
+    return remember(shape, key, score, 1)
 
 
 def _too_small(graph: NodeGraph, want: Wanted, claim: str) -> str:

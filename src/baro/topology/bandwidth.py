@@ -32,6 +32,8 @@ from baro.topology.rings import best_ring, packed_rings
 MOST_SETS = 12_870
 """C(16, 8): the sets of half of the GPUs of the largest common machine."""
 
+_FEW_SETS = 500
+"""Up to this many sets are looked at one by one: most are remembered."""
 _WEAKNESS = {confidence: rank for rank, confidence in enumerate(Confidence)}
 _NO_LINK = Link(kind="?")
 
@@ -76,9 +78,9 @@ class Predictor:
         """The best sets of ``count`` GPUs out of ``free`` that contain ``required``, best first.
 
         Ranked by predicted bandwidth, then by how well the other hops of the ring are linked, then by
-        index. Every set is looked at on machines of up to 16 GPUs (12,870 sets at most). Above
-        ``MOST_SETS`` only sets inside islands and the lowest indices are. Empty when there are not
-        enough GPUs.
+        index. On machines of up to 16 GPUs (12,870 sets at most) no set is left out that could be among the
+        best. Above ``MOST_SETS`` only sets inside islands and the lowest indices are looked at. Empty when
+        there are not enough GPUs.
         """
         must = tuple(sorted(set(required)))
         others = sorted(set(free).difference(must))
@@ -88,8 +90,20 @@ class Predictor:
         rests: Iterable[tuple[int, ...]] = combinations(others, more)
         if comb(len(others), more) > MOST_SETS:
             rests = self._likely(others, more)
+        elif comb(len(others), more) > _FEW_SETS:
+            return self._best_by_bound([(*must, *rest) for rest in rests], limit)
         sets = (self.predict((*must, *rest)) for rest in rests)
         return tuple(nsmallest(limit, sets, key=_preference))
+
+    def _best_by_bound(self, sets: Sequence[tuple[int, ...]], limit: int) -> tuple[Prediction, ...]:
+        """As looking at all of them, but not at those that cannot be among the best."""
+        bounds = sorted(((self._shape.at_most(gpus), gpus) for gpus in sets), reverse=True)
+        best: list[Prediction] = []
+        for bound, gpus in bounds:
+            if len(best) == limit and bound < best[-1].score:
+                break
+            best = nsmallest(limit, (*best, self.predict(gpus)), key=_preference)
+        return tuple(best)
 
     def _likely(self, others: Sequence[int], more: int) -> Iterable[tuple[int, ...]]:
         """The first ``more`` GPUs of each island that has so many, and the first of all."""
@@ -121,6 +135,7 @@ class _Shape:
         self._links = links
         kinds: dict[Link, int] = {_NO_LINK: 0}
         self._class = {pair: kinds.setdefault(link, len(kinds)) for pair, link in links.items()}
+        self._worth = {pair: floor(links.get(pair)) for pair in combinations(sorted(indices), 2)}
         self._by_set: dict[int, Prediction] = {}
         self._by_matrix: dict[tuple[int, ...], Prediction] = {}
 
@@ -134,6 +149,26 @@ class _Shape:
                 tuple(i for i, bit in self._bit.items() if mask & bit)
             )
         return known
+
+    def at_most(self, gpus: Sequence[int]) -> float:
+        """No less than the score of a set: what its weakest GPU has of strong hops."""
+        if len(gpus) < 2:
+            return 0.0
+        inside = [[self._worth[min(a, b), max(a, b)] for b in gpus if b != a] for a in gpus]
+        bound = min(sorted(row)[-2] if len(row) > 1 else row[0] for row in inside)
+        links = [[self._nvlinks(min(a, b), max(a, b)) for b in gpus if b != a] for a in gpus]
+        rates = [
+            worth / (1 if self._switched else count)
+            for row, counts in zip(inside, links, strict=True)
+            for worth, count in zip(row, counts, strict=True)
+            if count
+        ]
+        if not rates:
+            return bound
+        return max(bound, min(rates) * (1 if self._switched else min(map(sum, links))))
+
+    def _nvlinks(self, a: int, b: int) -> int:
+        return self._links.get((a, b), _NO_LINK).nvlinks
 
     def _from_matrix(self, gpus: tuple[int, ...]) -> Prediction:
         """Sets with the same matrix get the same answer, carried over in index order."""

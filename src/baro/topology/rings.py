@@ -1,8 +1,9 @@
 """Rings over a handful of GPUs: the best one, and how many fit side by side.
 
 Pure combinatorics on positions 0 … k-1; GB/s and GPU indices are the caller's. A ring is a cyclic order of
-all positions, written from 0 with the smaller neighbour second. Exact for up to eight positions; above that
-the search is greedy with a budget, which is exact where all hops are alike (NVSwitch).
+all positions, written from 0 with the smaller neighbour second. The slowest hop of the best ring is exact at
+any size; of rings with that hop the one with the largest sum is found for up to eight positions, above that a
+good one. Packing is exact for up to eight positions as long as the budget lasts.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ Weight = Callable[[int, int], float]
 def best_ring(size: int, weight: Weight) -> Ring:
     """The ring with the largest smallest hop; then the largest sum of hops; then first in order.
 
-    ``weight(a, b)`` is symmetric and at least 0. Sizes below three have one ring only.
+    Above eight positions strong hops are preferred one by one instead of by their sum. ``weight(a, b)`` is
+    symmetric and at least 0. Sizes below three have one ring only.
     """
     if size <= 3:
         return tuple(range(size))
@@ -31,7 +33,7 @@ def best_ring(size: int, weight: Weight) -> Ring:
         return tuple(range(size))
     if size <= EXACT_POSITIONS:
         return _exact_ring(size, matrix)
-    return _greedy_ring(size, matrix)
+    return _wide_ring(size, matrix)
 
 
 def _exact_ring(size: int, matrix: list[list[float]]) -> Ring:
@@ -64,29 +66,73 @@ def _exact_ring(size: int, matrix: list[list[float]]) -> Ring:
     return chosen
 
 
-def _greedy_ring(size: int, matrix: list[list[float]]) -> Ring:
-    """For each threshold from the strongest hop down, the first ring found within the budget."""
-    thresholds = sorted({value for row in matrix for value in row if value > 0}, reverse=True)
-    for limit in thresholds:
-        allowed = [[other for other in range(size) if row[other] >= limit] for row in matrix]
-        if any(len(others) < 2 for others in allowed):
-            continue
-        ring = next(hamiltonian_rings(size, allowed, matrix), None)
-        if ring is not None:
-            return ring
-    return tuple(range(size))
+def _wide_ring(size: int, matrix: list[list[float]]) -> Ring:
+    """By halving among the hops that occur: the largest for which a ring over such hops exists."""
+    at_best = min(sorted(row[:at] + row[at + 1 :])[-2] for at, row in enumerate(matrix))
+    limits = sorted({value for row in matrix for value in row if value <= at_best} | {0.0}, reverse=True)
+    low, high = 0, len(limits) - 1
+    best: list[int] | None = None
+    while low < high:
+        middle = 0 if low == 0 and high == len(limits) - 1 else (low + high) // 2
+        paths = _paths(size, matrix, limits[middle])
+        if _last_of(paths, matrix, limits[middle]):
+            high, best = middle, paths
+        else:
+            low = middle + 1
+    return _walk_back(size, matrix, limits[high], best or _paths(size, matrix, limits[high]))
 
 
-def hamiltonian_rings(
-    size: int, allowed: Sequence[Sequence[int]], matrix: list[list[float]] | None = None
-) -> Iterator[Ring]:
-    """All rings over allowed hops, within the budget; strong hops are tried first when a matrix is given."""
-    order = [list(others) for others in allowed]
-    if matrix is not None:
-        order = [
-            sorted(others, key=lambda other, row=row: (-row[other], other))  # type: ignore[misc]
-            for others, row in zip(order, matrix, strict=True)
-        ]
+def _paths(size: int, matrix: list[list[float]], limit: float) -> list[int]:
+    """Per position, which sets of positions a path over hops of at least ``limit`` can visit from 0 to it.
+
+    Held and Karp's recursion with one bit per set: bit ``mask`` of entry ``last`` is set when such a path
+    visits exactly the positions of ``mask`` (bit p - 1 for position p) and ends at ``last``.
+    """
+    everything = (1 << (1 << (size - 1))) - 1
+    lacking = [everything]
+    for at in range(size - 1):
+        width = 1 << at
+        # The sets without a position: runs of 2^at bits, every other one.
+        lacking.append(everything // ((1 << 2 * width) - 1) * ((1 << width) - 1))
+    beside = [[b for b in range(1, size) if b != a and matrix[a][b] >= limit] for a in range(size)]
+    found = [0] * size
+    layer = [0] * size
+    for at in beside[0]:
+        layer[at] = 1 << (1 << (at - 1))
+    for _ in range(size - 1):
+        found = [old | new for old, new in zip(found, layer, strict=True)]
+        longer = [0] * size
+        for at in range(1, size):
+            before = 0
+            for other in beside[at]:
+                before |= layer[other]
+            longer[at] = (before & lacking[at]) << (1 << (at - 1))
+        layer = longer
+    return found
+
+
+def _last_of(paths: list[int], matrix: list[list[float]], limit: float) -> list[int]:
+    """The positions at which a path through everything may end to close the ring."""
+    full = (1 << (len(paths) - 1)) - 1
+    return [at for at in range(1, len(paths)) if paths[at] >> full & 1 and matrix[at][0] >= limit]
+
+
+def _walk_back(size: int, matrix: list[list[float]], limit: float, paths: list[int]) -> Ring:
+    """One of the rings, from its end; the strongest hop first, then the lowest position."""
+    left = (1 << (size - 1)) - 1
+    ring: list[int] = []
+    choices, after = _last_of(paths, matrix, limit), 0
+    while choices:
+        chosen = min(choices, key=lambda at: (-matrix[at][after], at))
+        ring.append(chosen)
+        left ^= 1 << (chosen - 1)
+        choices = [at for at in range(1, size) if paths[at] >> left & 1 and matrix[at][chosen] >= limit]
+        after = chosen
+    return (0, *(ring if ring[0] < ring[-1] else reversed(ring)))
+
+
+def hamiltonian_rings(size: int, allowed: Sequence[Sequence[int]]) -> Iterator[Ring]:
+    """All rings over allowed hops, within the budget."""
     steps = 0
 
     def extend(path: list[int], left: int) -> Iterator[Ring]:
@@ -98,7 +144,7 @@ def hamiltonian_rings(
             if path[1] < path[-1] and 0 in allowed[path[-1]]:
                 yield tuple(path)
             return
-        for step in order[path[-1]]:
+        for step in allowed[path[-1]]:
             if left >> step & 1:
                 path.append(step)
                 yield from extend(path, left & ~(1 << step))
