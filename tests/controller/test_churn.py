@@ -20,12 +20,12 @@ from baro.kube.api import EventType
 from baro.kube.errors import ConflictError
 from baro.model.kinds.base import KubeObject
 from baro.model.kinds.core import Node, Pod
-from baro.model.kinds.resource import ResourceClaim, ResourceSlice
+from baro.model.kinds.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from tests.support.controller import GATE, Cluster, in_step, judge
 from tests.support.kube import FakeApi, Killed, Write
 
 NODES = ("a", "b", "c")
-KINDS: tuple[type[KubeObject], ...] = (Pod, ResourceClaim, Node, ResourceSlice)
+KINDS: tuple[type[KubeObject], ...] = (Pod, ResourceClaim, Node, ResourceSlice, DeviceTaintRule)
 
 
 class Churn(RuleBasedStateMachine):

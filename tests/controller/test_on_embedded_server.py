@@ -20,6 +20,7 @@ from baro.model.errors import UnreachableError
 from baro.model.kinds.core import Lease, Pod
 from baro.model.kinds.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tests.support.controller import Cluster, first_free, judge
+from tests.support.real_process import free_ports
 
 
 @pytest.fixture
@@ -215,8 +216,8 @@ def test_a_controller_without_a_server_says_so_once_and_stops_when_told() -> Non
 
 def test_a_server_that_went_away_and_came_back_is_picked_up_again() -> None:
     app = create_app()
-    with run_in_thread(app) as server, KubeClient.connect(url=server.url) as api:
-        port = int(server.url.rpartition(":")[2])
+    (port,) = free_ports(1)  # one that no client is given while the server is away
+    with run_in_thread(app, port=port) as server, KubeClient.connect(url=server.url) as api:
         cluster = Cluster(api)
         cluster.node("a", 4)
         running = Running(server.url)

@@ -536,8 +536,9 @@ def test_of_two_planners_that_chose_the_same_device_at_once_the_later_yields() -
     first.round()
     second.round()
     assert cluster.devices("c1") == cluster.devices("c2")
-    second.view.load(cluster.api)
-    second.round()
+    for _ in range(2):  # the devices are tainted, then the claim yields
+        second.view.load(cluster.api)
+        second.round()
     assert (bool(cluster.devices("c1")), bool(cluster.devices("c2"))) == (True, False)
     settle(cluster)
     assert cluster.devices("c1") == ["a/gpu-0", "a/gpu-1"]

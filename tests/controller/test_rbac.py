@@ -10,14 +10,19 @@ from typing import Any
 import yaml
 
 from baro.agent.cluster import ClusterSlices, node_uid
+from baro.controller.actions import Shield, Unshield
+from baro.controller.effects import Effects
 from baro.controller.reconcile import Planner
 from baro.controller.runner import Controller
+from baro.controller.view import KINDS
+from baro.inventory.usage import DeviceKey
+from baro.kube.events import EventRecorder
 from baro.kube.lease import Elector, LeaseSettings
 from baro.kube.routes import route
 from baro.model.kinds.baro import NodeTopology
 from baro.model.kinds.base import KubeObject, ObjectMeta
 from baro.model.kinds.core import Pod
-from baro.model.kinds.resource import ResourceClaim, ResourceSlice, ResourceSliceSpec
+from baro.model.kinds.resource import DeviceTaintRule, ResourceClaim, ResourceSlice, ResourceSliceSpec
 from tests.support.controller import Cluster, first_free
 from tests.support.kube import FakeApi, FakeStore
 
@@ -36,7 +41,9 @@ class Recording(FakeApi):
     def _note(self, verb: str, kind: type[KubeObject], part: str | None = None) -> None:
         r = route(kind)
         resource = f"{r.plural}/{part}" if part else r.plural
-        self.used.add((verb, f"{r.group}/{resource}"))
+        with self.store.changed:
+            self.used.add((verb, f"{r.group}/{resource}"))
+            self.store.changed.notify_all()
 
     def get(self, kind: Any, *args: Any, **kwargs: Any) -> Any:
         self._note("get", kind)
@@ -88,7 +95,12 @@ def test_the_planner_has_exactly_the_rights_that_it_uses() -> None:
     store = cluster.fake.store
     with store.changed:
         placed = store.changed.wait_for(
-            lambda: bool(cluster.events("NoPlacement")) and bool(cluster.events("Placed")), timeout=20
+            lambda: (
+                bool(cluster.events("NoPlacement"))
+                and bool(cluster.events("Placed"))
+                and sum(verb == "watch" for verb, _ in api.used) == len(KINDS)  # each in a thread of its own
+            ),
+            timeout=20,
         )
     controller.stop()
     thread.join(timeout=20)
@@ -106,6 +118,10 @@ def test_the_planner_has_exactly_the_rights_that_it_uses() -> None:
     cluster.planner(api).settle()
     elector.tick()
     elector.tick()
+    effects = Effects(api, EventRecorder(api, component="baro", utc=cluster.clock), utc=cluster.clock)
+    (rule,) = effects.apply(Shield(DeviceKey("gpu.baro.dev", "a", "gpu-0"), "held twice")).seen
+    assert isinstance(rule, DeviceTaintRule)
+    assert effects.apply(Unshield(rule)).gone == [rule]
     assert api.used == granted("planner.yaml")
 
 

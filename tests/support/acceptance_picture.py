@@ -17,6 +17,7 @@ from baro.kube.watch import Apply, Change, Delete, Init, InitApply, InitDone, Tr
 from baro.model.kinds.base import KubeObject
 from baro.model.kinds.core import Event, Node, Pod
 from baro.model.kinds.resource import ResourceClaim, ResourceSlice
+from tests.support.acceptance_uses import Uses, exclusive_devices
 
 T = TypeVar("T", bound=KubeObject)
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -84,14 +85,16 @@ def ended(pod: Pod) -> bool:
 def _holders(picture: Picture) -> dict[str, list[ResourceClaim]]:
     held: dict[str, list[ResourceClaim]] = defaultdict(list)
     for claim in picture.all(ResourceClaim):
-        for result in claim.status.allocation.devices.results if claim.status.allocation else ():
-            if not result.admin_access and result.share_id is None:
-                held[f"{result.driver}/{result.pool}/{result.device}"].append(claim)
+        for device in exclusive_devices(claim):
+            held[device].append(claim)
     return held
 
 
 def running_twice(picture: Picture) -> list[str]:
-    """Devices that two claims hold whose pods are both bound to a node: must not be for one moment."""
+    """Devices that two claims hold whose pods are both bound to a node: must not be for one moment.
+
+    For lists, in which claims are read after pods. A picture of watches tells nothing of the kind: ``Uses``.
+    """
     bound = {pod.metadata.uid for pod in picture.all(Pod) if pod.spec.node_name and not ended(pod)}
     found = []
     for device, claims in _holders(picture).items():
@@ -179,11 +182,14 @@ def _of_bound(pod: Pod, picture: Picture) -> list[str]:
 
 
 class Observer:
-    """A live ``Picture``: one watch a kind. Looks for devices in use twice at every change."""
+    """A live ``Picture``: one watch a kind, so its kinds are not of one moment. ``uses`` looks for devices in
+    use twice at every change.
+    """
 
     def __init__(self, api: KubeApi, namespace: str) -> None:
         self.picture = Picture()
-        self.violations: list[str] = []
+        self.uses = Uses()
+        self._known: set[str] = set()
         self.trouble: list[str] = []
         self._changed = threading.Condition()
         self._lists: dict[type[KubeObject], dict[str, KubeObject]] = {}
@@ -208,6 +214,15 @@ class Observer:
         with self._changed:
             self._changed.notify_all()
 
+    def knew(self, obj: KubeObject) -> bool:
+        """Whether the object was ever seen, though it may be gone by now."""
+        return obj.metadata.uid in self._known
+
+    def pause(self, at_most_s: float) -> None:
+        """Until there is any news."""
+        with self._changed:
+            self._changed.wait(at_most_s)
+
     def wait(self, holds: Callable[[Picture], bool], what: str, deadline_s: float) -> None:
         """Returns when it holds. ``AssertionError`` with the whole picture when the time is over."""
         until = time.monotonic() + deadline_s
@@ -229,15 +244,19 @@ class Observer:
                     self._lists[kind] = {}
                 case InitApply(object=obj):
                     self._lists[kind][obj.metadata.name] = obj
+                    self._known.add(obj.metadata.uid)
                 case InitDone():
                     self.picture.objects[kind] = self._lists.pop(kind)
                     self._synced.add(kind)
+                    if kind in (Pod, ResourceClaim):
+                        self.uses.listed(kind, self.picture.objects[kind].values())
                 case Apply(object=obj):
                     objects[obj.metadata.name] = obj
+                    self._known.add(obj.metadata.uid)
+                    self.uses.told(obj)
                 case Delete(object=obj):
                     objects.pop(obj.metadata.name, None)
+                    self.uses.told(obj, gone=True)
                 case Trouble(error=error):
                     self.trouble.append(str(error))
-            if kind in (Pod, ResourceClaim):
-                self.violations += [v for v in running_twice(self.picture) if v not in self.violations]
             self._changed.notify_all()

@@ -43,6 +43,11 @@ class Tapped:
         self._before = before
         self.writes: list[Write] = []
 
+    @property
+    def met(self) -> bool:
+        """Whether something happens ahead of the writes."""
+        return self._before is not None
+
     def get(self, kind: type[T], namespace: str, name: str) -> T:
         self._note("get", kind)
         return self._api.get(kind, namespace, name)

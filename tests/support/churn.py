@@ -21,7 +21,8 @@ from baro.kube.errors import AlreadyExistsError, NotFoundError
 from baro.model.errors import ForbiddenError, UnreachableError
 from baro.model.kinds.core import Pod
 from baro.model.kinds.resource import ResourceClaim
-from tests.support.acceptance import SHARED, World
+from tests.support.acceptance import World
+from tests.support.acceptance_objects import SHARED
 from tests.support.acceptance_picture import Picture, ended
 from tests.support.acceptance_planner import PlannerProcess
 from tests.support.real_access import eventually

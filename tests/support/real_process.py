@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import ssl
@@ -20,6 +21,8 @@ from pathlib import Path
 
 TAIL_LINES = 25
 POLL_S = 0.05
+FIRST_PORT = 10_240
+"""Below are ports of well-known services."""
 
 
 class ComponentError(RuntimeError):
@@ -138,12 +141,31 @@ class Component:
 
 
 def free_ports(count: int) -> list[int]:
-    """Distinct free ports on loopback. Another process may still take one before it is used."""
+    """Distinct free ports on loopback, none of which the kernel gives to a client.
+
+    A client's port of the moment could be the one that a killed server wants to have again; and a client
+    that knocks there meanwhile may even be connected to itself. Another server may still take one first.
+    """
+    low, high = _clients_ports()
+    eligible = [*range(FIRST_PORT, min(low, 65_536)), *range(high + 1, 65_536)]
+    found: list[int] = []
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
+        while len(found) < count:
+            tried = stack.enter_context(socket.socket())
+            port = secrets.choice(eligible) if eligible else 0
+            with contextlib.suppress(OSError):
+                tried.bind(("127.0.0.1", port))
+                found.append(int(tried.getsockname()[1]))
+    return found
+
+
+def _clients_ports() -> tuple[int, int]:
+    """First and last port that the kernel gives to clients."""
+    try:
+        low, high = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()
+    except OSError:  # no Linux
+        return 32_768, 65_535
+    return int(low), int(high)
 
 
 def _unverified() -> ssl.SSLContext:

@@ -10,8 +10,9 @@ from typing import TypeAlias
 
 import msgspec
 
+from baro.inventory.usage import DeviceKey
 from baro.model.kinds.core import Pod
-from baro.model.kinds.resource import AllocationResult, ResourceClaim
+from baro.model.kinds.resource import AllocationResult, DeviceTaintRule, ResourceClaim
 
 
 class ClaimWrite(msgspec.Struct, frozen=True):
@@ -89,6 +90,19 @@ class DropFinalizer(msgspec.Struct, frozen=True):
     claim: ResourceClaim
 
 
+class Shield(msgspec.Struct, frozen=True):
+    """Keep kube-scheduler off a device that two claims hold, before one of them gives it back."""
+
+    device: DeviceKey
+    why: str
+
+
+class Unshield(msgspec.Struct, frozen=True):
+    """Nobody holds the device any more: let it be allocated again."""
+
+    rule: DeviceTaintRule
+
+
 class Explain(msgspec.Struct, frozen=True):
     """Tell the pod's owner why it waits."""
 
@@ -109,5 +123,15 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 Action: TypeAlias = (
-    Allocate | Intend | Withdraw | Ungate | Nominate | Release | DropFinalizer | Explain | Wait
+    Allocate
+    | Intend
+    | Withdraw
+    | Ungate
+    | Nominate
+    | Release
+    | DropFinalizer
+    | Shield
+    | Unshield
+    | Explain
+    | Wait
 )

@@ -2,7 +2,8 @@
 
 The API server does not notice it, so every planner looks for it in every round, by the same rule: of what is
 only announced, everything yields to an allocation, and else all but the oldest; of allocations, see
-``_losers``. Until it is settled nobody builds on any of these claims.
+``_losers``. Until it is settled nobody builds on any of these claims. Before an allocation is taken back,
+kube-scheduler is kept off its devices that another claim holds: see ``shields``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from baro.controller import pods
 from baro.controller.actions import Action, Explain, Release, Withdraw
 from baro.controller.indexes import Key
 from baro.controller.marks import intent, ours
+from baro.controller.shields import confirmed, missing
 from baro.controller.view import View, key_of
 from baro.inventory.usage import DeviceKey
 from baro.model.kinds.core import Pod
@@ -25,16 +27,20 @@ class _Stuck(msgspec.Struct):
     """A claim that shares devices with others, of which none may yield."""
 
     claim: ResourceClaim
-    devices: list[str] = []
+    devices: list[DeviceKey] = []
     others: set[str] = set()
 
 
 class Conflicts:
-    """The double holdings of a view. ``contested`` is complete once ``actions`` was read to its end."""
+    """The double holdings of a view. ``contested`` is complete once ``actions`` was read to its end.
 
-    def __init__(self, view: View) -> None:
+    ``shielded``: whether kube-scheduler is to be kept off devices that are held twice, and can be.
+    """
+
+    def __init__(self, view: View, *, shielded: bool) -> None:
         self.contested: set[Key] = set()
         self._view = view
+        self._shielded = shielded
 
     def actions(self) -> Iterator[Action]:
         """What is to be taken back, and what can only be reported."""
@@ -55,14 +61,27 @@ class Conflicts:
                     yield Withdraw(claim, why)
                     continue
                 gated = tuple(pod for pod in self._consumers(claim) if pods.gated(pod))
-                yield Release(claim, why, while_gated=gated)
+                yield from self._give_back(Release(claim, why, while_gated=gated))
             if not losers:
                 for claim in holders:
                     mine = stuck.setdefault(key_of(claim), _Stuck(claim))
-                    mine.devices.append(str(device))
+                    mine.devices.append(device)
                     mine.others.update(other.ref for other in holders if other is not claim)
         for each in stuck.values():
             yield from self._cannot_yield(each)
+
+    def _give_back(self, release: Release) -> Iterator[Action]:
+        """The release, as soon as kube-scheduler is kept off the devices that stay with another claim."""
+        if self._shielded:
+            kept = [device for device in _devices(release.claim) if self._stays(device, release.claim)]
+            yield from missing(self._view, kept, release.why)
+            if not confirmed(self._view, kept):
+                return
+        yield release
+
+    def _stays(self, device: DeviceKey, claim: ResourceClaim) -> bool:
+        """Whether another claim is allocated the device as well."""
+        return any(other.status.allocation for other in self._holders(device) if other is not claim)
 
     def _holders(self, device: DeviceKey) -> list[ResourceClaim]:
         found: list[ResourceClaim] = []
@@ -108,11 +127,21 @@ class Conflicts:
     def _cannot_yield(self, stuck: _Stuck) -> Iterator[Action]:
         """One text for all devices of a claim: an event is written again when what it says has changed."""
         plural = "s" if len(stuck.devices) > 1 else ""
-        devices, others = ", ".join(stuck.devices), ", ".join(sorted(stuck.others))
+        devices, others = ", ".join(map(str, stuck.devices)), ", ".join(sorted(stuck.others))
         verb = "are" if plural else "is"
-        text = f"device{plural} {devices} of {stuck.claim.ref} {verb} also held by {others}"
+        text = (
+            f"device{plural} {devices} of {stuck.claim.ref} {verb} also held by {others}. None of them is "
+            f"baro's to take back: delete one of the pods"
+        )
+        if self._shielded:
+            yield from missing(self._view, stuck.devices, text)
         for pod in self._consumers(stuck.claim):
             yield Explain(pod, "DeviceHeldTwice", text)
+
+
+def _devices(claim: ResourceClaim) -> list[DeviceKey]:
+    results = claim.status.allocation.devices.results if claim.status.allocation else ()
+    return [DeviceKey(result.driver, result.pool, result.device) for result in results]
 
 
 def _stamp(allocation: AllocationResult | None) -> str:

@@ -27,23 +27,27 @@ from baro.controller.actions import (
     Intend,
     Nominate,
     Release,
+    Shield,
     Ungate,
+    Unshield,
     Wait,
     Withdraw,
 )
-from baro.controller.marks import announced, intent, mark, reserved_for
-from baro.controller.planner import reservation
+from baro.controller.marks import announced, intent, mark, reservation, reserved_for
 from baro.controller.pods import gated
+from baro.controller.shields import body as taint_rule
 from baro.kube.api import KubeApi, guard
-from baro.kube.errors import ConflictError, InvalidError, NotFoundError
+from baro.kube.errors import AlreadyExistsError, ConflictError, InvalidError, NotFoundError
 from baro.model.errors import ForbiddenError
 from baro.model.kinds.base import KubeObject
 from baro.model.kinds.core import Pod
-from baro.model.kinds.resource import FINALIZER, AllocationResult, ResourceClaim
+from baro.model.kinds.resource import FINALIZER, AllocationResult, DeviceTaintRule, ResourceClaim
 from baro.model.names import ALLOCATED_BY, INTENT, PLACEMENT_GATE, REASON_ANNOTATION
 
 REPEAT_S = 300.0
 """The same explanation is counted again on its event at most this often."""
+SAID = 32
+"""So many refusals are remembered, not to be logged again and again."""
 
 
 class Outcome(StrEnum):
@@ -94,7 +98,10 @@ class Effects:
         self._utc = utc
         self._log = log
         self._told: dict[tuple[str, str], tuple[str, datetime]] = {}
+        self._said: list[str] = []
         self._may_nominate = True
+        self.may_shield = True
+        """Whether the server takes taint rules of baro's, as far as is known."""
 
     def apply(self, action: Action) -> Done:
         """One action. Never raises: what breaks it off is ``Done.error``, even ``BaseException``."""
@@ -112,6 +119,7 @@ class Effects:
             self._refresh(action, done)
             return Outcome.OVERTAKEN
         except InvalidError as error:
+            self._say(f"the server refuses {type(action).__name__}: {error}")
             if isinstance(action, Allocate | Ungate):
                 self._explain(Explain(action.pod, "PlacementRefused", str(error)))
             return Outcome.REFUSED
@@ -138,6 +146,8 @@ class Effects:
                     self._drop_finalizer(claim, done)
             case DropFinalizer():
                 self._drop_finalizer(action.claim, done)
+            case Shield() | Unshield():
+                self._taint(action, done)
             case Explain():
                 self._explain(action)
             case Wait():
@@ -155,7 +165,10 @@ class Effects:
                 stale = [action.claim]
             case Explain() | Nominate():
                 stale = [action.pod]
-            case Wait():
+            case Unshield():
+                stale = []
+                done.gone.append(action.rule)  # deleted, or replaced, which a watch will tell
+            case Shield() | Wait():
                 stale = []
         for old in stale:
             try:
@@ -223,6 +236,23 @@ class Effects:
         done.seen.append(answer)
         return answer
 
+    # --- devices -------------------------------------------------------------------------------------------
+
+    def _taint(self, action: Shield | Unshield, done: Done) -> None:
+        """Without the right to it, or on a server that knows no such rules, conflicts are settled without."""
+        if isinstance(action, Unshield):
+            meta = action.rule.metadata
+            self._api.delete(DeviceTaintRule, "", meta.name, uid=meta.uid)
+            done.gone.append(action.rule)
+            return
+        try:
+            done.seen.append(self._api.create(DeviceTaintRule, "", taint_rule(action.device, action.why)))
+        except AlreadyExistsError:
+            pass  # another planner's, which the watch will show
+        except (NotFoundError, ForbiddenError) as error:
+            self.may_shield = False
+            self._say(f"kube-scheduler is not kept off devices that are held twice: {error}")
+
     # --- pods ----------------------------------------------------------------------------------------------
 
     def _ungate(self, action: Ungate, done: Done) -> Outcome:
@@ -247,7 +277,9 @@ class Effects:
         return Outcome.DONE
 
     def _nominate(self, pod: Pod, node: str, done: Done) -> Pod:
-        """A hint that saves kube-scheduler a look at every node. Placement works without the right to it."""
+        """A hint that saves kube-scheduler a look at every node. Placement works without the right to it, and
+        for a pod whose nomination the server refuses.
+        """
         if not self._may_nominate:
             return pod
         body = {"metadata": guard(pod), "status": {"nominatedNodeName": node or None}}
@@ -256,6 +288,10 @@ class Effects:
         except ForbiddenError as error:
             self._may_nominate = False
             self._log(f"pods are placed without nominating their node to kube-scheduler: {error}")
+            return pod
+        except InvalidError as error:
+            # The version is compared before anything is judged, so the pod has not been bound in between.
+            self._say(f"{pod.ref} is placed without nominating its node to kube-scheduler: {error}")
             return pod
         done.seen.append(answer)
         return answer
@@ -268,6 +304,12 @@ class Effects:
         kept = self._events.record(action.pod, reason=action.reason, message=text, type_=action.type)
         if kept is not False:
             self._told[key] = (text, now)
+
+    def _say(self, line: str) -> None:
+        """Into the log, the same only once while it is among the latest."""
+        if line not in self._said:
+            self._said = [*self._said[1 - SAID :], line]
+            self._log(line)
 
     def forget(self, live: set[str]) -> None:
         """Drops what was told to pods that are gone. ``live`` are the uids there are."""

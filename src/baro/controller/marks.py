@@ -18,7 +18,12 @@ from datetime import UTC, datetime
 import msgspec
 
 from baro.model.kinds.core import Pod
-from baro.model.kinds.resource import FINALIZER, AllocationResult, ResourceClaim
+from baro.model.kinds.resource import (
+    FINALIZER,
+    AllocationResult,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+)
 from baro.model.names import ALLOCATED_BY, INTENT
 
 
@@ -60,6 +65,11 @@ def marked(claim: ResourceClaim) -> bool:
 def reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
     """Whether the claim is reserved for this very pod."""
     return any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
+
+
+def reservation(pod: Pod) -> ResourceClaimConsumerReference:
+    """The entry of ``reservedFor`` for a live pod. A wrong uid would cost the claim its allocation."""
+    return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
 
 
 def intent(claim: ResourceClaim) -> AllocationResult | None:

@@ -21,15 +21,18 @@ from baro.controller.actions import (
     Intend,
     Nominate,
     Release,
+    Shield,
     Ungate,
+    Unshield,
     Wait,
     Withdraw,
 )
 from baro.controller.effects import Done, Effects, Outcome, Recorder
 from baro.controller.placer import Placer
-from baro.controller.planner import Memory, Quiet, Settings, plan
+from baro.controller.planner import plan
 from baro.controller.pods import gated
 from baro.controller.rivals import Rivals
+from baro.controller.terms import Memory, Quiet, Settings
 from baro.controller.view import View
 from baro.controller.writers import Writers
 from baro.kube.api import KubeApi
@@ -41,7 +44,8 @@ RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 60.0
 LEFTOVER_S = 5.0
 """A claim without allocation but with finalizer is what the claim controller leaves for a moment between its
-own two writes; only after this long it is taken for something that an interruption left."""
+own two writes; only after this long it is taken for something that an interruption left. A taint rule whose
+device nobody holds stays as long, so that kube-scheduler has heard of that as well."""
 ROUNDS = 1000
 """Bound of ``settle``: more rounds mean that two writers undo each other's work."""
 FRESH_S = 5.0
@@ -130,7 +134,8 @@ class Planner:
             self._rivals.look(self.view, now)
             quiet_s = self._rivals.quiet_s
         written = self._fresh(now)
-        memory = Memory(self._skip(now), self._barred(now), quiet_s, written)
+        shields = self._effects.may_shield
+        memory = Memory(self._skip(now), self._barred(now), quiet_s, written, shields)
         planned = plan(self.view, now, self._placer, self._settings, memory)
         generation = self.view.generation
         wrote, error = False, None
@@ -138,7 +143,8 @@ class Planner:
             for done in self._writers.carry_out(self._due(planned, now, patient), lambda: self.stopping):
                 if done.outcome is Outcome.NOT_BEGUN:
                     continue
-                wrote |= not isinstance(done.action, Explain)
+                # Trying at once what was just refused would meet the same answer.
+                wrote |= not isinstance(done.action, Explain) and done.outcome is not Outcome.REFUSED
                 self._absorb(done)
                 if done.error is not None:
                     error = error or done.error
@@ -175,8 +181,9 @@ class Planner:
         for action in planned:
             if isinstance(action, Wait):
                 waits.append(action)
-            elif patient and isinstance(action, DropFinalizer):
-                uid = action.claim.metadata.uid
+            elif patient and isinstance(action, DropFinalizer | Unshield):
+                left = action.claim if isinstance(action, DropFinalizer) else action.rule
+                uid = left.metadata.uid
                 seen = leftovers[uid] = self._leftovers.get(uid, now)
                 if (now - seen).total_seconds() >= LEFTOVER_S:
                     yield action
@@ -256,6 +263,10 @@ def _line(action: Action, outcome: Outcome) -> str:
             subject = claim.ref
         case DropFinalizer(claim=claim):
             subject, text = claim.ref, "nothing holds it any more"
+        case Shield(device=device, why=text):
+            subject = str(device)
+        case Unshield(rule=rule):
+            subject, text = rule.ref, "nobody holds its device any more"
         case Explain(pod=pod, message=text):
             subject = pod.ref
         case Wait(seconds=seconds):

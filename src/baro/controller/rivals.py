@@ -117,13 +117,13 @@ def _may_allocate(view: View, pod: Pod) -> Classes:
             return UNKNOWN
         if claim.status.allocation is None and not _hidden(view, claim):
             found |= _asked([claim])
-    return frozenset(name for name in found if not _selects_nothing(view, name))
+    return frozenset(name for name in found if not selects_nothing(view, name))
 
 
 def _hidden(view: View, claim: ResourceClaim) -> bool:
     """Whether one of the claim's requests can only be met by classes that select nothing by themselves."""
     return any(
-        all(_selects_nothing(view, name) for name in _classes(request))
+        all(selects_nothing(view, name) for name in _classes(request))
         for request in claim.spec.devices.requests
     )
 
@@ -134,7 +134,8 @@ def _classes(request: DeviceRequest) -> list[str]:
     return [alternative.device_class_name for alternative in request.first_available]
 
 
-def _selects_nothing(view: View, name: str) -> bool:
+def selects_nothing(view: View, name: str) -> bool:
+    """Whether kube-scheduler can take no device from this class: it is exclusive, or there is none."""
     found = view.find(DeviceClass, "", name)
     return found is None or any(
         s.cel is not None and s.cel.expression == "false" for s in found.spec.selectors

@@ -125,13 +125,14 @@ class View:
             return
         if held is None or held.metadata.resource_version != obj.metadata.resource_version:
             self._put(obj)
-        if kind is ResourceClaim:
+        if kind is ResourceClaim or kind is DeviceTaintRule:
             self.pending.pop(key, None)
 
     def ahead(self, obj: KubeObject) -> None:
         """What the server answered to a call of baro's own, a write or a GET: ahead of the watch.
 
         A claim stays pending: the answer does not prove that the watch has told of earlier writes to others.
+        So does a taint rule: kube-scheduler can know of it when the watch has told.
         """
         held = self._objects[type(obj)].get(key_of(obj))
         if held is not None and _newer(held, obj):
@@ -139,7 +140,7 @@ class View:
         if held is not None and held.metadata.resource_version == obj.metadata.resource_version:
             return
         self._put(obj)
-        if isinstance(obj, ResourceClaim):
+        if isinstance(obj, ResourceClaim | DeviceTaintRule):
             self.pending[key_of(obj)] = obj.metadata.resource_version
 
     def deleted(self, obj: KubeObject) -> None:
@@ -241,6 +242,7 @@ class View:
             case NodeTopology():
                 self.inventory.remove_topology(key[1])
             case DeviceTaintRule():
+                self.pending.pop(key, None)
                 self._taint_rules()
             case ResourceClaim():
                 self.inventory.release_claim(old)
