@@ -42,6 +42,7 @@ SPEC = {
             "x-kubernetes-list-map-keys": ["name"],
             "items": {
                 "type": "object",
+                "required": ["name"],
                 "properties": {"name": {"type": "string"}, "n": {"type": "integer", "default": 3}},
             },
         },
@@ -261,7 +262,10 @@ def test_a_kind_that_another_definition_has_is_not_established(api: Api) -> None
     ("change", "message"),
     [
         ({"scope": "Planet"}, 'spec.scope: Unsupported value: "Planet"'),
-        ({"versions": []}, "spec.versions: Required value: must have at least one version"),
+        (
+            {"versions": []},
+            "spec.versions: Invalid value: []: must have exactly one version marked as storage version",
+        ),
         ({"group": "other.com"}, 'must be spec.names.plural+"."+spec.group'),
         ({"names": {"kind": "W"}}, "spec.names.plural: Required value"),
         ({"versions": "x"}, "spec.versions in body must be of type array"),
@@ -372,17 +376,13 @@ def test_any_schema_gets_an_answer(schema: Any) -> None:
 
 def test_what_a_definition_asks_for_in_vain_is_said_in_a_warning() -> None:
     api = Api()
-    size = {"type": "object", "properties": {"size": {"type": "integer"}}}
-    scale = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
-    body = definition(
-        {**size, "x-kubernetes-validations": [{"rule": "self.size < 5"}]},
-        subresources={"status": {}, "scale": scale},
-    )
+    hook = {"clientConfig": {"url": "https://hooks.example.com"}, "conversionReviewVersions": ["v1"]}
+    body = definition()
+    body["spec"]["conversion"] = {"strategy": "Webhook", "webhook": hook}
     assert api.post(f"{CRDS}?dryRun=All", definition()).warnings == []
     made = api.post(CRDS, body)
     assert made.code == 201
     assert made.warnings == [
-        '299 - "version v1: the scale subresource is not served"',
-        '299 - "version v1: x-kubernetes-validations are not enforced"',
+        '299 - "spec.conversion: objects are not converted, versions differ in their name only"'
     ]
     assert api.patch(CRD, {"metadata": {"labels": {"a": "b"}}}).warnings == made.warnings

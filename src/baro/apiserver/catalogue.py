@@ -15,8 +15,22 @@ from baro.apiserver.customs import DEFINITION_KIND, DEFINITION_SCHEMA, Version, 
 from baro.apiserver.ownership import BuiltinShape, SchemaShape, Shape
 from baro.apiserver.status import Resource
 from baro.apiserver.storage import ResourceKey
-from baro.model.schema import Kind, ObjectType, TypeRef, kinds, resolve
+from baro.model.schema import Column, Kind, ObjectType, TypeRef, kinds, resolve
 from baro.model.validation.rules import DEFAULT_KUBE_VERSION, parse
+
+SCALE: Final = Kind(
+    group="autoscaling",
+    version="v1",
+    kind="Scale",
+    plural="scales",
+    singular="scale",
+    type="io.k8s.api.autoscaling.v1.Scale",
+    columns=(
+        Column("Name", format="name"), Column("Desired", "integer"), Column("Available", "integer"),
+        Column("Age", "date"),
+    ),
+)  # fmt: skip
+"""What the ``scale`` subresource of every kind is."""
 
 SERVED_SUBRESOURCES: Final = frozenset({"status", "binding", "finalize"})
 """The others that the schema knows (log, eviction, scale …) need a node or a controller and answer 404."""
@@ -43,7 +57,8 @@ class Served(msgspec.Struct, frozen=True):
     """One resource in one version: ``kind`` as clients see it, ``stored`` as the store keeps it.
 
     ``custom`` is set for kinds whose schema stands in a definition (and for definitions themselves).
-    ``kube_version`` is the Kubernetes whose fields and rules apply.
+    ``storage`` is the version of its definition in which objects are kept. ``kube_version`` is the Kubernetes
+    whose fields and rules apply.
     """
 
     kind: Kind
@@ -51,6 +66,7 @@ class Served(msgspec.Struct, frozen=True):
     key: ResourceKey
     subresources: tuple[str, ...]
     custom: Version | None = None
+    storage: Version | None = None
     kube_version: str = DEFAULT_KUBE_VERSION
 
     @property
@@ -101,6 +117,16 @@ BINDING: Final = _binding()
 """What ``POST pods/NAME/binding`` takes; it is checked like any kind and never stored."""
 
 
+SCALED: Final = Served(
+    SCALE,
+    SCALE,
+    ResourceKey(SCALE.group, SCALE.plural),
+    (),
+    Version(SCALE, {}, True, (".spec.replicas", ".status.replicas", ".metadata.creationTimestamp")),
+)
+"""How a Scale is shown; it is never stored."""
+
+
 DEFINITIONS: Final = ResourceKey(DEFINITION_KIND.group, DEFINITION_KIND.plural)
 _DEFINITION: Final = Served(
     DEFINITION_KIND,
@@ -148,13 +174,17 @@ class Catalogue:
 
     def define(self, definition: dict[str, Any]) -> None:
         """Serves what a valid, established definition describes, in place of what it described before."""
-        versions = versions_of(definition)
+        versions, storage = versions_of(definition)
         found: list[Served] = []
         for version in versions:
-            kind, stored = version.kind, versions[0].kind
+            kind = version.kind
             key = ResourceKey(kind.group, kind.plural)
             if not any(served.key == key for served in self._compiled):
-                found.append(Served(kind, stored, key, kind.subresources, version, self.kube_version))
+                found.append(
+                    Served(
+                        kind, versions[0].kind, key, kind.subresources, version, storage, self.kube_version
+                    )
+                )
         self._defined[str(definition["metadata"]["name"])] = tuple(found)
         self._rebuild()
 
@@ -167,16 +197,19 @@ class Catalogue:
         """Whether the definition ``name`` is what a resource is served from (and not compiled in)."""
         return bool(self._defined.get(name))
 
-    def taken(self, definition: dict[str, Any]) -> str:
-        """The kind of a definition, when another resource of its group has it already; else ``""``."""
+    def names_in_use(self, definition: dict[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
+        """Names of resources and of kinds that others in the group of a definition have."""
         spec = definition["spec"]
-        kind = str(spec["names"]["kind"])
-        others = (
-            served
+        others = [
+            served.kind
             for served in self._served
             if served.kind.group == spec["group"] and served.kind.plural != spec["names"]["plural"]
-        )
-        return kind if any(served.kind.kind == kind for served in others) else ""
+        ]
+        resources = {
+            name for kind in others for name in (kind.plural, kind.singular, *kind.short_names)
+        }  # fmt: skip
+        kinds = {name for kind in others for name in (kind.kind, f"{kind.kind}List")}
+        return frozenset(resources), frozenset(kinds)
 
     def __iter__(self) -> Iterator[Served]:
         return iter(self._served)

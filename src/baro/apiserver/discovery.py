@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from baro.apiserver import reviews
-from baro.apiserver.catalogue import VERBS, Catalogue, Served
+from baro.apiserver.catalogue import SCALE, VERBS, Catalogue, Served
+from baro.model.schema import Kind
 from baro.model.validation.rules import parse
 
 Body = dict[str, Any]
@@ -18,6 +19,13 @@ RELEASES: Final = {"1.34": "v1.34.4", "1.35": "v1.35.4", "1.36": "v1.36.3", "1.3
 """The Kubernetes releases whose answers this server imitates."""
 _SUBRESOURCE_VERBS: Final = {"binding": ["create"], "finalize": ["update"]}
 _SUBRESOURCE_KINDS: Final = {"binding": "Binding"}
+
+
+def _subresource_kind(kind: Kind, name: str) -> tuple[str, str, str]:
+    """Group, version and kind of what a subresource takes and gives."""
+    if name == "scale":
+        return SCALE.group, SCALE.version, SCALE.kind
+    return kind.group, kind.version, _SUBRESOURCE_KINDS.get(name, kind.kind)
 
 
 def version(kube_version: str) -> Body:
@@ -91,11 +99,9 @@ def _discovered(served: Served) -> Body:
         found["subresources"] = [
             {
                 "subresource": name,
-                "responseKind": {
-                    "group": kind.group,
-                    "version": kind.version,
-                    "kind": _SUBRESOURCE_KINDS.get(name, kind.kind),
-                },
+                "responseKind": dict(
+                    zip(("group", "version", "kind"), _subresource_kind(kind, name), strict=True)
+                ),
                 "verbs": _SUBRESOURCE_VERBS.get(name, ["get", "patch", "update"]),
             }
             for name in served.subresources
@@ -147,6 +153,14 @@ def api_group(catalogue: Catalogue, name: str) -> Body | None:
     }
 
 
+def _listed_subresource(kind: Kind, name: str) -> Body:
+    group, version, shown = _subresource_kind(kind, name)
+    entry: Body = {"name": f"{kind.plural}/{name}", "singularName": "", "namespaced": kind.namespaced}
+    if (group, version) != (kind.group, kind.version):
+        entry |= {"group": group, "version": version}
+    return {**entry, "kind": shown, "verbs": _SUBRESOURCE_VERBS.get(name, ["get", "patch", "update"])}
+
+
 def resource_list(catalogue: Catalogue, group: str, api: str) -> Body | None:
     """Legacy ``/api/v1`` and ``/apis/GROUP/VERSION``; None for a version that is not served."""
     resources: list[Body] = []
@@ -164,16 +178,7 @@ def resource_list(catalogue: Catalogue, group: str, api: str) -> Body | None:
         if kind.categories:
             entry["categories"] = list(kind.categories)
         resources.append(entry)
-        resources += [
-            {
-                "name": f"{kind.plural}/{name}",
-                "singularName": "",
-                "namespaced": kind.namespaced,
-                "kind": _SUBRESOURCE_KINDS.get(name, kind.kind),
-                "verbs": _SUBRESOURCE_VERBS.get(name, ["get", "patch", "update"]),
-            }
-            for name in served.subresources
-        ]
+        resources += [_listed_subresource(kind, name) for name in served.subresources]
     resources += [
         {
             "name": review.plural,

@@ -8,21 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from baro.apiserver import discovery, openapi, openapi2, reviews
-from baro.apiserver.catalogue import Served
-from baro.apiserver.negotiation import JSON, YAML, Wanted, choose, decode, decode_json, encode, media_type
-from baro.apiserver.patching import Patch, apply_json_patch, apply_merge_patch, apply_strategic_patch, go_map
-from baro.apiserver.registry import Page, Registry, Window, WriteOptions
+from baro.apiserver.catalogue import SCALE, SCALED, Served
+from baro.apiserver.negotiation import JSON, YAML, Wanted, choose, decode, encode, media_type
+from baro.apiserver.registry import (
+    Page,
+    Registry,
+    Window,
+    WriteOptions,
+    patch_scale,
+    read_scale,
+    update_scale,
+)
 from baro.apiserver.registry.naming import Clock, utc_now
 from baro.apiserver.registry.strategy import NAMESPACES
 from baro.apiserver.registry.versions import from_stored
 from baro.apiserver.requests import (
     APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
     Request,
     Target,
     Verb,
@@ -32,6 +40,7 @@ from baro.apiserver.requests import (
     flag,
     list_window,
     parse_revision,
+    patch_of,
     selector,
     timeout_seconds,
     write_options,
@@ -50,8 +59,6 @@ from baro.apiserver.watching import WatchOptions, WatchState, check_options
 
 Body = dict[str, Any]
 
-JSON_PATCH: Final = "application/json-patch+json"
-MERGE_PATCH: Final = "application/merge-patch+json"
 DEFAULT_WATCH_SECONDS: Final = 1800.0
 _HEALTH: Final = frozenset({"/healthz", "/livez", "/readyz"})
 
@@ -183,7 +190,10 @@ class Handler:
             "delete": self._delete,
             "deletecollection": self._delete_collection,
         }
-        answer = handle[verb](request, target)
+        try:
+            answer = (self._scale if target.subresource == "scale" else handle[verb])(request, target)
+        except StatusError as error:
+            answer = Answer(error.code, encode(error.to_dict(), JSON))
         return msgspec.structs.replace(answer, headers=warnings + answer.headers)
 
     def _get(self, request: Request, target: Target) -> Answer:
@@ -261,7 +271,7 @@ class Handler:
         options = write_options(request, "PatchOptions")
         if media_type(request.headers.get("content-type", "")) == APPLY_PATCH:
             return self._apply(request, target, options, wanted)
-        patch = self._patcher(request, target.served)
+        patch = patch_of(request, target.served)
         key = (target.place, target.name)
         patched = self.registry.patch(target.served, key, patch, options, target.subresource)
         answer = self._one(target.served, patched, wanted, request)
@@ -273,22 +283,6 @@ class Handler:
         applied, created = self.registry.apply(target.served, key, config, options, target.subresource)
         answer = self._one(target.served, applied, wanted, request, status=201 if created else 200)
         return msgspec.structs.replace(answer, headers=headers(options.warnings))
-
-    @staticmethod
-    def _patcher(request: Request, served: Served) -> Patch:
-        """Raises 415 for kinds of patch that the resource does not take."""
-        media = media_type(request.headers.get("content-type", ""))
-        strategic = [openapi.STRATEGIC_PATCH] if served.builtin else []
-        accepted = [JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH]
-        if media not in accepted:
-            raise unsupported_media_type(accepted)
-        patch = decode_json(request.body)
-        if media == JSON_PATCH:
-            return Patch(lambda body: apply_json_patch(body, patch))
-        if media == MERGE_PATCH:
-            return Patch(lambda body: apply_merge_patch(body, patch))
-        apply = partial(apply_strategic_patch, patch=patch, shape=served.shape)
-        return Patch(apply, go_map(patch), converted=True)
 
     def _delete(self, request: Request, target: Target) -> Answer:
         wanted = choose(request.headers.get("accept", ""))
@@ -313,6 +307,26 @@ class Handler:
                 if error.code != 404:
                     raise
         return Answer(200, self._encode_page(target.served, page, wanted, request), wanted.content_type)
+
+    def _scale(self, request: Request, target: Target) -> Answer:
+        """The ``scale`` subresource of a custom kind: get, update and patch."""
+        wanted = choose(request.headers.get("accept", ""))
+        key = (target.place, target.name)
+        options = WriteOptions()
+        if request.method in ("GET", "HEAD"):
+            scale = read_scale(self.registry, target.served, *key)
+        elif request.method == "PUT":
+            options = write_options(request, "UpdateOptions")
+            body = decode(request.body, request.headers.get("content-type", ""), SCALE.kind)
+            scale = update_scale(self.registry, target.served, key, body, options)
+        else:
+            options = write_options(request, "PatchOptions")
+            if media_type(request.headers.get("content-type", "")) == APPLY_PATCH:
+                raise unsupported_media_type([JSON_PATCH, MERGE_PATCH])
+            patch = patch_of(request, SCALED)
+            scale = patch_scale(self.registry, target.served, key, patch, options)
+        answer = self._one(SCALED, scale, wanted, request)
+        return msgspec.structs.replace(answer, headers=headers(options.warnings))
 
     # --- bodies -------------------------------------------------------------------------------------------
 
@@ -342,7 +356,8 @@ class Handler:
         if include not in ("None", "Metadata", "Object"):
             raise bad_request(f"unrecognized includeObject value: {include}")
         now: datetime = self._clock()
-        bodies = [from_stored(body, served) for body in stored] if include == "Object" else stored
+        seen = include == "Object" or served.custom is not None
+        bodies = [from_stored(body, served) for body in stored] if seen else stored
         if not metadata and len(stored) == 1:
             metadata = {"resourceVersion": stored[0]["metadata"].get("resourceVersion", "")}
         return table(served, bodies, now=now, metadata=metadata, include=include, headers=headers)

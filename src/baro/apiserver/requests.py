@@ -6,17 +6,20 @@ No answer is made here, except the errors of paths and parameters that make no s
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, Literal
 from urllib.parse import parse_qsl
 
 import msgspec
 
 from baro.apiserver.catalogue import Catalogue, Served
-from baro.apiserver.negotiation import decode, media_type
+from baro.apiserver.negotiation import decode, decode_json, media_type
+from baro.apiserver.openapi import STRATEGIC_PATCH
+from baro.apiserver.patching import Patch, apply_json_patch, apply_merge_patch, apply_strategic_patch, go_map
 from baro.apiserver.registry import DeleteOptions, Window, WriteOptions
 from baro.apiserver.registry.fields import check
 from baro.apiserver.selectors import Selector, parse_fields, parse_labels
-from baro.apiserver.status import Cause, Resource, bad_request, invalid, no_such_path
+from baro.apiserver.status import Cause, Resource, bad_request, invalid, no_such_path, unsupported_media_type
 from baro.apiserver.validation import FIELD_VALIDATION, FieldValidation
 
 
@@ -80,7 +83,25 @@ def find_target(path: str, catalogue: Catalogue, method: str = "") -> Target:
 
 
 APPLY_PATCH: Final = "application/apply-patch+yaml"
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
 _MAX_MANAGER: Final = 128
+
+
+def patch_of(request: Request, served: Served) -> Patch:
+    """The patch in a request's body. Raises 415 for kinds of patch that the resource does not take."""
+    media = media_type(request.headers.get("content-type", ""))
+    strategic = [STRATEGIC_PATCH] if served.builtin else []
+    accepted = [JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH]
+    if media not in accepted:
+        raise unsupported_media_type(accepted)
+    patch = decode_json(request.body)
+    if media == JSON_PATCH:
+        return Patch(lambda body: apply_json_patch(body, patch))
+    if media == MERGE_PATCH:
+        return Patch(lambda body: apply_merge_patch(body, patch))
+    apply = partial(apply_strategic_patch, patch=patch, shape=served.shape)
+    return Patch(apply, go_map(patch), converted=True)
 
 
 def write_options(request: Request, kind: str = "CreateOptions") -> WriteOptions:

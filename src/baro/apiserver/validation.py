@@ -14,15 +14,19 @@ import msgspec
 
 from baro.apiserver.catalogue import DEFINITIONS, Served
 from baro.apiserver.customs import (
+    DEFINITION_SCHEMA,
     Version,
     check_definition,
     check_definition_update,
+    duplicates,
     problems,
+    scale_problems,
     unknown_fields,
 )
 from baro.apiserver.patching import Patch
+from baro.apiserver.rules import Correlated, run_rules
 from baro.apiserver.status import Cause, StatusError, bad_request, invalid
-from baro.cel import check_selector
+from baro.cel import check_expression
 from baro.model.decode import Pairs, StrictError, rejection, strict_errors
 from baro.model.gotext import go_quote
 from baro.model.validation import Problems, judge_create, judge_update
@@ -163,15 +167,23 @@ def check_rules(
     old: Mapping[str, Any] | None = None,
     subresource: str = "",
     namespace_labels: Mapping[str, str] | None = None,
+    warnings: list[str] | None = None,
 ) -> None:
     """Raises 422 with every rule that the object, in its stored form, breaks as a replacement of ``old``.
+
+    ``warnings`` gets what a custom object breaks in parts that stay as they were.
 
     Objects of ``resource.k8s.io`` also lose the fields of features that are off, and get the form in which
     Go writes them: nulls and empty structs where it has them, canonical quantities.
     """
-    cel = check_selector
-    if served.custom is not None:
-        causes = _custom_causes(stored, served.custom, old, definition=served.key == DEFINITIONS)
+    cel = check_expression
+    if served.key == DEFINITIONS:
+        causes = _definition_causes(stored, old)
+    elif served.custom is not None:
+        seen = {"apiVersion": served.kind.api_version}
+        before = None if old is None else {**old, **seen}
+        heard = [] if warnings is None else warnings
+        causes = _custom_causes({**stored, **seen}, served.custom, before, subresource, heard)
     else:
         rules = Rules(served.kube_version, None, served.kind.version)
         if old is not None:
@@ -189,20 +201,67 @@ def check_rules(
         raise invalid(served.kind.group, served.kind.kind, name, causes)
 
 
-def _custom_causes(
-    stored: dict[str, Any], version: Version, old: Mapping[str, Any] | None, *, definition: bool
-) -> list[Cause]:
-    """The rules of an object whose schema stands in a definition, or of a definition."""
+def _metadata_causes(stored: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[Cause]:
     names = Problems()
     check_metadata(names, stored.get("metadata", {}), dns_subdomain)
     if old is not None:
         check_metadata_update(names, stored.get("metadata", {}), old.get("metadata", {}))
-    causes = [Cause(c.code, c.path, c.message) for c in dict.fromkeys(names.causes)]
-    causes += problems(stored, version.schema, root=True)
-    if not definition or causes:
+    return [Cause(c.code, c.path, c.message) for c in dict.fromkeys(names.causes)]
+
+
+def _definition_causes(stored: dict[str, Any], old: Mapping[str, Any] | None) -> list[Cause]:
+    causes = _metadata_causes(stored, old) + problems(stored, DEFINITION_SCHEMA, root=True)
+    if causes:
         return causes
     changed = check_definition_update(stored, dict(old)) if old is not None else []
-    return changed + check_definition(stored)
+    return changed + check_definition(stored, new=old is None)
+
+
+_BLOCKING: Final = frozenset(
+    f"FieldValue{name}" for name in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid")
+)
+"""After these the rules in CEL are not run, since their types would not hold."""
+_UNCHECKED: Final = Cause(
+    "FieldValueInvalid",
+    "<nil>",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; correct the "
+    "existing errors to complete validation",
+)
+
+
+def _custom_causes(
+    stored: dict[str, Any],
+    version: Version,
+    old: Mapping[str, Any] | None,
+    subresource: str,
+    warnings: list[str],
+) -> list[Cause]:
+    """The rules of an object whose schema stands in a definition."""
+    causes = _metadata_causes(stored, old)
+    was = None if old is None else Correlated(stored, old, version.schema)
+    if subresource == "status":
+        causes += _status_causes(stored, version, was)
+    else:
+        causes += problems(stored, version.schema, root=True, was=was)
+    if version.scale is not None:
+        causes += scale_problems(stored, version.scale, spec=subresource != "status")
+    if old is None or not any(duplicates(old, version.schema, root=True)):
+        causes += duplicates(stored, version.schema, root=True)
+    if version.rules is None:
+        return causes
+    if any(cause.reason in _BLOCKING for cause in causes):
+        return [*causes, _UNCHECKED]
+    findings = run_rules(version.rules, stored, old)
+    warnings.extend(findings.warnings)
+    return causes + findings.causes
+
+
+def _status_causes(stored: Mapping[str, Any], version: Version, was: Correlated | None) -> list[Cause]:
+    """A write to the status is checked there only."""
+    below = (version.schema.get("properties") or {}).get("status")
+    if "status" not in stored or not isinstance(below, Mapping):
+        return []
+    return problems(stored["status"], below, "status", was=None if was is None else was.field("status"))
 
 
 def missing_name(served: Served) -> StatusError:

@@ -1,7 +1,7 @@
-"""The CustomResourceDefinition itself: its own schema, what makes one valid, and its status.
+"""The CustomResourceDefinition itself: its own schema, what it describes, and its status.
 
-Source: ``apiextensions/v1`` and ``pkg/apis/apiextensions/validation`` of Kubernetes. A definition is served
-as soon as it is created, so its conditions are written with it instead of by controllers.
+Source: ``apiextensions/v1`` of Kubernetes. A definition is served as soon as it is created, so its conditions
+are written with it instead of by controllers. What makes one valid is in ``validity``.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from baro.apiserver.customs.jsonpath import JsonPathError, find
-from baro.apiserver.status import Cause
+from baro.apiserver.rules import RuleTree, rule_tree
 from baro.model.schema import Column, Kind
-from baro.model.validation.causes import shown
 
 Body = dict[str, Any]
 
@@ -54,6 +52,10 @@ _COLUMN: Final[Body] = {
         "priority": {"type": "integer"},
     },
 }  # fmt: skip
+_SCALE: Final[Body] = {
+    "type": "object",
+    "properties": dict.fromkeys(("specReplicasPath", "statusReplicasPath", "labelSelectorPath"), _TEXT),
+}
 _VERSION: Final[Body] = {
     "type": "object",
     "required": ["name", "served", "storage"],
@@ -64,7 +66,7 @@ _VERSION: Final[Body] = {
         "deprecated": {"type": "boolean"},
         "deprecationWarning": _TEXT,
         "schema": {"type": "object", "properties": {"openAPIV3Schema": _FREE}},
-        "subresources": {"type": "object", "properties": {"status": _FREE, "scale": _FREE}},
+        "subresources": {"type": "object", "properties": {"status": _FREE, "scale": _SCALE}},
         "additionalPrinterColumns": {"type": "array", "items": _COLUMN},
         "selectableFields": {
             "type": "array",
@@ -116,6 +118,17 @@ DEFINITION_SCHEMA: Final[Body] = {
 }
 
 
+class Scale(msgspec.Struct, frozen=True):
+    """Where a kind keeps what its ``scale`` subresource shows, as steps; ``selector`` may be empty."""
+
+    spec_replicas: tuple[str, ...]
+    status_replicas: tuple[str, ...]
+    selector: tuple[str, ...] = ()
+    spec_path: str = ""
+    status_path: str = ""
+    selector_path: str = ""
+
+
 class Version(msgspec.Struct, frozen=True):
     """One served version of a defined kind. ``paths`` belong to the columns behind the name."""
 
@@ -125,6 +138,8 @@ class Version(msgspec.Struct, frozen=True):
     paths: tuple[str, ...]
     selectable: tuple[str, ...] = ()
     warning: str = ""
+    rules: RuleTree | None = None
+    scale: Scale | None = None
 
 
 def complete(body: Body) -> None:
@@ -139,130 +154,23 @@ def complete(body: Body) -> None:
     spec.setdefault("conversion", {"strategy": "None"})
 
 
-# --- validity --------------------------------------------------------------------------------------------
-
-
-def check_definition(body: Body) -> list[Cause]:
-    """Why a well-typed definition is none."""
-    spec = body["spec"]
-    names = spec.get("names") or {}
-    found: list[Cause] = []
-    for path, value in (("spec.group", spec.get("group")), ("spec.names.plural", names.get("plural"))):
-        if not value:
-            found.append(Cause("FieldValueRequired", path, "Required value"))
-    wanted = f"{names.get('plural', '')}.{spec.get('group', '')}"
-    if body["metadata"].get("name") != wanted:
-        text = (
-            f'Invalid value: {shown(body["metadata"].get("name"))}: must be spec.names.plural+"."+spec.group'
-        )
-        found.append(Cause("FieldValueInvalid", "metadata.name", text))
-    if spec.get("scope") not in ("Cluster", "Namespaced"):
-        text = (
-            f'Unsupported value: {shown(spec.get("scope") or "")}: supported values: "Cluster", "Namespaced"'
-        )
-        found.append(Cause("FieldValueNotSupported", "spec.scope", text))
-    versions = spec.get("versions") or []
-    if not versions:
-        found.append(
-            Cause("FieldValueRequired", "spec.versions", "Required value: must have at least one version")
-        )
-    if versions and sum(version.get("storage") is True for version in versions) != 1:
-        text = "Invalid value: must have exactly one version marked as storage version"
-        found.append(Cause("FieldValueInvalid", "spec.versions", text))
-    shared = len({shown(version.get("schema")) for version in versions}) == 1
-    for index, version in enumerate(versions):
-        path = f"spec.versions[{index}]"
-        found += _check_version(version, path, "spec.validation" if shared else f"{path}.schema")
-    return list(dict.fromkeys(found))
-
-
-def _check_version(version: Body, path: str, schema_path: str) -> Iterator[Cause]:
-    """The server keeps a schema that all versions share in one place, and names that in its errors."""
-    if not re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", str(version.get("name", ""))):
-        rule = "a DNS-1035 label must consist of lower case alphanumeric characters or '-'"
-        text = f"Invalid value: {shown(version.get('name'))}: {rule}"
-        yield Cause("FieldValueInvalid", f"{path}.name", text)
-    schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    if not isinstance(schema, Mapping) or not schema:
-        yield Cause("FieldValueRequired", f"{path}.schema.openAPIV3Schema", "Required value")
-        return
-    place = f"{schema_path}.openAPIV3Schema"
-    if schema.get("type") != "object":
-        text = f"Invalid value: {shown(schema.get('type') or '')}: must be object at the root"
-        yield Cause("FieldValueInvalid", f"{place}.type", text)
-    yield from _check_structure(schema, place, root=True)
-    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
-        try:
-            find({}, str(column.get("jsonPath", "")))
-        except JsonPathError as error:
-            text = f"Invalid value: {shown(column.get('jsonPath'))}: {error}"
-            where = f"{path}.additionalPrinterColumns[{index}].jsonPath"
-            yield Cause("FieldValueInvalid", where, text)
-
-
-def check_definition_update(body: Body, old: Body) -> list[Cause]:
-    """What a definition never changes once objects may be of its kind."""
-    spec, before = body["spec"], old.get("spec") or {}
-    names, was = spec.get("names") or {}, before.get("names") or {}
-    changes = (
-        ("spec.group", spec.get("group"), before.get("group")),
-        ("spec.scope", spec.get("scope"), before.get("scope")),
-        ("spec.names.kind", names.get("kind"), was.get("kind")),
-        ("spec.names.plural", names.get("plural"), was.get("plural")),
-    )
-    return [
-        Cause("FieldValueInvalid", path, f"Invalid value: {shown(value)}: field is immutable")
-        for path, value, earlier in changes
-        if value != earlier
-    ]
-
-
-def _check_structure(schema: Mapping[str, Any], path: str, *, root: bool = False) -> Iterator[Cause]:
-    """A structural schema says the type of every field."""
-    free = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
-    if not schema.get("type") and not free and not root:
-        text = "Required value: must not be empty for specified object fields"
-        yield Cause("FieldValueRequired", f"{path}.type", text)
-    properties = schema.get("properties")
-    for name, below in sorted(properties.items()) if isinstance(properties, Mapping) else ():
-        if isinstance(below, Mapping) and not (root and name in ("metadata", "apiVersion", "kind")):
-            yield from _check_structure(below, f"{path}.properties[{name}]")
-    for name in ("items", "additionalProperties"):
-        below = schema.get(name)
-        if isinstance(below, Mapping):
-            yield from _check_structure(below, f"{path}.{name}")
-    if schema.get("type") == "array" and not isinstance(schema.get("items"), Mapping):
-        yield Cause("FieldValueRequired", f"{path}.items", "Required value: must be specified")
-
-
 def ignored(body: Body) -> Iterator[str]:
     """What a valid definition asks for and this server does not do."""
-    spec = body["spec"]
-    if (spec.get("conversion") or {}).get("strategy") == "Webhook":
+    if (body["spec"].get("conversion") or {}).get("strategy") == "Webhook":
         yield "spec.conversion: objects are not converted, versions differ in their name only"
-    for version in spec.get("versions") or ():
-        name = f"version {version.get('name')}"
-        if "scale" in (version.get("subresources") or {}):
-            yield f"{name}: the scale subresource is not served"
-        if _has_rules((version.get("schema") or {}).get("openAPIV3Schema")):
-            yield f"{name}: x-kubernetes-validations are not enforced"
-
-
-def _has_rules(schema: Any) -> bool:
-    if isinstance(schema, Mapping):
-        return "x-kubernetes-validations" in schema or any(map(_has_rules, schema.values()))
-    return isinstance(schema, list) and any(map(_has_rules, schema))
 
 
 # --- what it means ---------------------------------------------------------------------------------------
 
 
-def versions_of(body: Body) -> tuple[Version, ...]:
-    """The served versions of a valid definition, the preferred first."""
+def versions_of(body: Body) -> tuple[tuple[Version, ...], Version]:
+    """The served versions of a valid definition, the preferred first, and the one of the store."""
     spec = body["spec"]
-    versions = [version for version in spec["versions"] if version.get("served")]
-    found = [_version(spec, version) for version in versions]
-    return tuple(sorted(found, key=lambda version: _priority(version.kind.version), reverse=True))
+    served = {version["name"] for version in spec["versions"] if version.get("served")}
+    found = [_version(spec, version) for version in spec["versions"]]
+    storage = next(version for version in found if version.storage)
+    known = [version for version in found if version.kind.version in served]
+    return tuple(sorted(known, key=lambda version: _priority(version.kind.version), reverse=True)), storage
 
 
 def _version(spec: Body, version: Body) -> Version:
@@ -272,7 +180,8 @@ def _version(spec: Body, version: Body) -> Version:
         Column(c["name"], c["type"], c.get("format", ""), int(c.get("priority", 0)), c.get("description", ""))
         for c in given
     )
-    subresources = ("status",) if "status" in (version.get("subresources") or {}) else ()
+    asked = version.get("subresources") or {}
+    subresources = tuple(name for name in ("status", "scale") if isinstance(asked.get(name), dict))
     kind = Kind(
         group=spec["group"],
         version=version["name"],
@@ -290,10 +199,30 @@ def _version(spec: Body, version: Body) -> Version:
     selectable = tuple(str(f["jsonPath"]).removeprefix(".") for f in version.get("selectableFields") or ())
     warning = ""
     if version.get("deprecated"):
-        default = f"{kind.api_version} {kind.kind} is deprecated"
-        warning = version.get("deprecationWarning") or default
+        warning = version.get("deprecationWarning") or _deprecation(spec, kind)
     schema = version["schema"]["openAPIV3Schema"]
-    return Version(kind, schema, version.get("storage") is True, paths, selectable, warning)
+    scale = _scale(asked.get("scale"))
+    storage = version.get("storage") is True
+    return Version(kind, schema, storage, paths, selectable, warning, rule_tree(schema), scale)
+
+
+def _deprecation(spec: Body, kind: Kind) -> str:
+    """The warning of a deprecated version that brings none; it names the newest that is better."""
+    better = [v["name"] for v in spec["versions"] if v.get("served") and not v.get("deprecated")]
+    newest = max(better, key=_priority, default="")
+    text = f"{kind.api_version} {kind.kind} is deprecated"
+    if not newest or _priority(newest) < _priority(kind.version):
+        return text
+    return f"{text}; use {kind.group}/{newest} {kind.kind}"
+
+
+def _scale(asked: Any) -> Scale | None:
+    if not isinstance(asked, dict):
+        return None
+    names = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
+    spec, status, selector = (str(asked.get(name) or "") for name in names)
+    steps = [tuple(path.removeprefix(".").split(".")) if path else () for path in (spec, status, selector)]
+    return Scale(steps[0], steps[1], steps[2], spec, status, selector)
 
 
 def _priority(version: str) -> tuple[int, int, int, str]:
@@ -303,38 +232,3 @@ def _priority(version: str) -> tuple[int, int, int, str]:
         return 0, 0, 0, version
     stage = {None: 3, "beta": 2, "alpha": 1}[match[2]]
     return stage, int(match[1]), int(match[3] or 0), version
-
-
-def status_of(body: Body, now: str, taken: str = "") -> Body:
-    """The status of a definition. ``taken`` names what another definition has already."""
-    before = body.get("status") or {}
-    accepted = not taken
-    conditions = [
-        _condition(
-            "NamesAccepted", accepted, "NoConflicts" if accepted else "KindConflict",
-            "no conflicts found" if accepted else f'"{taken}" is already in use',
-        ),
-        _condition(
-            "Established", accepted, "InitialNamesAccepted" if accepted else "NotAccepted",
-            "the initial names have been accepted" if accepted else "not all names are accepted",
-        ),
-    ]  # fmt: skip
-    old = {condition.get("type"): condition for condition in before.get("conditions") or ()}
-    for condition in conditions:
-        same = old.get(condition["type"], {})
-        kept = same.get("lastTransitionTime") if same.get("status") == condition["status"] else None
-        condition["lastTransitionTime"] = kept or now
-    stored = next((v["name"] for v in body["spec"]["versions"] if v.get("storage")), "")
-    versions = list(dict.fromkeys([*(before.get("storedVersions") or ()), stored]))
-    names = dict(body["spec"]["names"]) if accepted else {"plural": "", "kind": ""}
-    return {"conditions": conditions, "acceptedNames": names, "storedVersions": versions}
-
-
-def _condition(name: str, holds: bool, reason: str, message: str) -> Body:
-    status = "True" if holds else "False"
-    return {"lastTransitionTime": "", "message": message, "reason": reason, "status": status, "type": name}
-
-
-def established(body: Body) -> bool:
-    conditions = (body.get("status") or {}).get("conditions") or ()
-    return any(c.get("type") == "Established" and c.get("status") == "True" for c in conditions)

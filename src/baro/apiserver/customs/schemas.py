@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import re2  # type: ignore[import-untyped] # google-re2 ships no types
 
+from baro.apiserver.rules import Correlated
 from baro.apiserver.status import Cause
 from baro.model.gotext import go_quote
 from baro.model.validation.causes import shown
@@ -74,33 +75,72 @@ def _members(
         yield str(name), item, below
 
 
+def without_null_fields(value: Any, schema: Schema) -> Any:
+    """``value`` changed in place: a null where the schema allows none, and has no default, is no field."""
+    if isinstance(value, dict):
+        properties = _schema(schema.get("properties")) or {}
+        additional = _schema(schema.get("additionalProperties"))
+        for name in list(value):
+            below = _schema(properties.get(name)) or additional
+            if below is None:
+                continue
+            if _is_absent(value[name], below) and below.get("default") is None:
+                del value[name]
+            else:
+                without_null_fields(value[name], below)
+    elif isinstance(value, list):
+        items = _schema(schema.get("items"))
+        for item in value if items is not None else ():
+            without_null_fields(item, items or {})
+    return value
+
+
 def with_defaults(value: Any, schema: Schema) -> Any:
     """``value`` changed in place: absent fields with a default get it. A null that may not be is absent."""
     if isinstance(value, dict):
         properties = _schema(schema.get("properties")) or {}
         for name, raw in properties.items():
             below = _schema(raw) or {}
-            if "default" not in below:
-                continue
-            if name not in value or (value[name] is None and below.get("nullable") is not True):
+            if below.get("default") is not None and (name not in value or _is_absent(value[name], below)):
                 value[name] = copy.deepcopy(below["default"])
         additional = _schema(schema.get("additionalProperties"))
         for name, item in value.items():
             found = _schema(properties.get(name)) or additional
             if found is not None:
-                with_defaults(item, found)
+                value[name] = _defaulted(item, found)
     elif isinstance(value, list):
         items = _schema(schema.get("items"))
-        for item in value if items is not None else ():
-            with_defaults(item, items or {})
+        if items is not None:
+            value[:] = [_defaulted(item, items) for item in value]
     return value
+
+
+def _is_absent(value: Any, schema: Schema) -> bool:
+    return value is None and schema.get("nullable") is not True
+
+
+def _defaulted(value: Any, schema: Schema) -> Any:
+    filled = copy.deepcopy(schema.get("default")) if _is_absent(value, schema) else value
+    return with_defaults(filled, schema)
 
 
 # --- checking --------------------------------------------------------------------------------------------
 
 
-def problems(value: Any, schema: Schema, path: str = "", *, root: bool = False) -> list[Cause]:
-    """Everything in ``value`` that ``schema`` does not allow."""
+def problems(
+    value: Any, schema: Schema, path: str = "", *, root: bool = False, was: Correlated | None = None
+) -> list[Cause]:
+    """Everything in ``value`` that ``schema`` does not allow. Repeats in keyed lists: :func:`duplicates`.
+
+    ``was`` compares it with what it replaces: a part that stays as it was is not refused.
+    """
+    found = _problems(value, schema, path, root=root, was=was)
+    return [] if found and was is not None and was.unchanged else found
+
+
+def _problems(
+    value: Any, schema: Schema, path: str, *, root: bool = False, was: Correlated | None = None
+) -> list[Cause]:
     if value is None and schema.get("nullable") is True:
         return []
     wrong = _wrong_type(value, schema)
@@ -109,14 +149,14 @@ def problems(value: Any, schema: Schema, path: str = "", *, root: bool = False) 
         return [
             _cause("FieldValueTypeInvalid", path, f"Invalid value: {go_quote(_type_name(value))}: {text}")
         ]
-    found = list(_combined(value, schema, path))
+    found = list(_combined(value, schema, path, was))
     found += _enumerated(value, schema, path)
     if isinstance(value, str):
         found += _text(value, schema, path)
     elif isinstance(value, Mapping):
-        found += _object(value, schema, path, root=root)
+        found += _object(value, schema, path, root=root, was=was)
     elif isinstance(value, list):
-        found += _array(value, schema, path)
+        found += _array(value, schema, path, was)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         found += _number(value, schema, path)
     return found
@@ -150,12 +190,12 @@ def _type_name(value: Any) -> str:
     return names.get(type(value), "object")
 
 
-def _combined(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
+def _combined(value: Any, schema: Schema, path: str, was: Correlated | None) -> Iterator[Cause]:
     for sub in _schemas(schema.get("allOf")):
-        yield from problems(value, sub, path)
+        yield from _problems(value, sub, path, was=was)
     name = go_quote(path)
     some = _schemas(schema.get("anyOf"))
-    if some and all(problems(value, sub, path) for sub in some):
+    if some and all(_problems(value, sub, path, was=was) for sub in some):
         yield _invalid(path, value, f"{name} must validate at least one schema (anyOf)")
     one = _schemas(schema.get("oneOf"))
     valid = sum(not problems(value, sub, path) for sub in one)
@@ -205,7 +245,9 @@ def _number(value: float, schema: Schema, path: str) -> Iterator[Cause]:
         yield _invalid(path, value, f"{path} in body should be a multiple of {shown(step)}")
 
 
-def _object(value: Mapping[str, Any], schema: Schema, path: str, *, root: bool) -> Iterator[Cause]:
+def _object(
+    value: Mapping[str, Any], schema: Schema, path: str, *, root: bool, was: Correlated | None
+) -> Iterator[Cause]:
     required = schema.get("required")
     for name in required if isinstance(required, list) else ():
         if name not in value:
@@ -218,13 +260,14 @@ def _object(value: Mapping[str, Any], schema: Schema, path: str, *, root: bool) 
         yield _cause("FieldValueTooMany", path, text)
     for name, item, below in _members(value, schema, root=root):
         if below is not None and not (root and name in _OBJECT_FIELDS):
-            yield from problems(item, below, _join(path, name))
+            before = was.field(name) if was is not None else None
+            yield from problems(item, below, _join(path, name), was=before)
         elif below is None and schema.get("additionalProperties") is False:
             text = f"{_join(path, name)} in body is a forbidden property"
             yield _invalid(path, value, text)
 
 
-def _array(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
+def _array(value: list[Any], schema: Schema, path: str, was: Correlated | None) -> Iterator[Cause]:
     fewest, most = schema.get("minItems"), schema.get("maxItems")
     if isinstance(fewest, int) and len(value) < fewest:
         yield _invalid(path, value, f"{path} in body should have at least {fewest} items")
@@ -232,8 +275,21 @@ def _array(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
         yield _cause("FieldValueTooMany", path, f"Too many: {len(value)}: must have at most {most} items")
     items = _schema(schema.get("items"))
     for index, item in enumerate(value if items is not None else ()):
-        yield from problems(item, items or {}, f"{path}[{index}]")
-    yield from _duplicates(value, schema, path)
+        before = was.item(index) if was is not None else None
+        yield from problems(item, items or {}, f"{path}[{index}]", was=before)
+
+
+def duplicates(value: Any, schema: Schema, path: str = "", *, root: bool = False) -> Iterator[Cause]:
+    """The repeats in lists of the types ``set`` and ``map``."""
+    if isinstance(value, list):
+        yield from _duplicates(value, schema, path)
+        items = _schema(schema.get("items"))
+        for index, item in enumerate(value if items is not None else ()):
+            yield from duplicates(item, items or {}, f"{path}[{index}]")
+    elif isinstance(value, Mapping):
+        for name, item, below in _members(value, schema, root=root):
+            if below is not None and not (root and name in _OBJECT_FIELDS):
+                yield from duplicates(item, below, _join(path, name))
 
 
 def _duplicates(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:

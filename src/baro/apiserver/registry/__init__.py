@@ -7,5 +7,15 @@ objects are kept.
 from baro.apiserver.registry.options import DeleteOptions, WriteOptions
 from baro.apiserver.registry.reading import Page, Window
 from baro.apiserver.registry.registry import Registry
+from baro.apiserver.registry.scaling import patch_scale, read_scale, update_scale
 
-__all__ = ["DeleteOptions", "Page", "Registry", "Window", "WriteOptions"]
+__all__ = [
+    "DeleteOptions",
+    "Page",
+    "Registry",
+    "Window",
+    "WriteOptions",
+    "patch_scale",
+    "read_scale",
+    "update_scale",
+]

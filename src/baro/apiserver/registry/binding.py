@@ -6,9 +6,10 @@ Source: ``BindingREST`` in ``pkg/registry/core/pod/storage`` of Kubernetes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from baro.apiserver.catalogue import BINDING
+from baro.apiserver.registry.base import Objects, check_revision
 from baro.apiserver.registry.fields import index
 from baro.apiserver.registry.options import ATTEMPTS
 from baro.apiserver.registry.strategy import PODS
@@ -17,13 +18,10 @@ from baro.apiserver.status import MODIFIED, Resource, bad_request, conflict
 from baro.apiserver.storage import StaleError
 from baro.apiserver.validation import check_decoding, check_kind, check_rules
 
-if TYPE_CHECKING:
-    from baro.apiserver.registry.registry import Registry
-
 Body = dict[str, Any]
 
 
-def bind(registry: Registry, namespace: str, name: str, binding: Any, *, dry_run: bool = False) -> None:
+def bind(objects: Objects, namespace: str, name: str, binding: Any, *, dry_run: bool = False) -> None:
     """Assigns a pod to a node, once, as ``POST pods/NAME/binding`` does."""
     checked = check_kind(binding, BINDING)
     check_decoding(checked, BINDING, "Ignore", [])
@@ -33,16 +31,16 @@ def bind(registry: Registry, namespace: str, name: str, binding: Any, *, dry_run
         raise bad_request("name in URL does not match name in Binding object")
     check_rules(known, BINDING)
     node = known["target"]["name"]
-    pods = registry.catalogue.stored(PODS)
+    pods = objects.catalogue.stored(PODS)
     for _attempt in range(ATTEMPTS):
-        record = registry.get(pods, namespace, name)
-        registry.check_revision(pods, dict(metadata), record, name)
+        record = objects.get(pods, namespace, name)
+        check_revision(pods, dict(metadata), record, name)
         pod = record.body()
-        _assign(pod, node, metadata, name, registry.now())
+        _assign(pod, node, metadata, name, objects.now())
         if dry_run:
             return
         try:
-            registry.store.replace(record.key, pod, index(pods, pod), record.revision)
+            objects.store.replace(record.key, pod, index(pods, pod), record.revision)
             return
         except StaleError:
             continue

@@ -9,18 +9,16 @@ Source: ``rest.BeforeDelete``, the garbage collector and the namespace controlle
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from baro.apiserver.catalogue import DEFINITIONS, Served
 from baro.apiserver.registry.admission import UNDELETABLE
+from baro.apiserver.registry.base import Objects
 from baro.apiserver.registry.fields import index
 from baro.apiserver.registry.options import DeleteOptions
 from baro.apiserver.registry.strategy import NAMESPACES
 from baro.apiserver.status import Cause, StatusError, conflict, forbidden, invalid, not_found
 from baro.apiserver.storage import Key, NoSuchKeyError, Record, ResourceKey, StaleError
-
-if TYPE_CHECKING:
-    from baro.apiserver.registry.registry import Registry
 
 Body = dict[str, Any]
 
@@ -28,7 +26,7 @@ _PROPAGATIONS = ("Background", "Foreground", "Orphan")
 
 
 def delete(
-    registry: Registry, served: Served, namespace: str, name: str, options: DeleteOptions
+    objects: Objects, served: Served, namespace: str, name: str, options: DeleteOptions
 ) -> tuple[Body, bool]:
     """The last state in its stored form, and whether the object is gone. Raises 403, 404, 409, 422."""
     if options.propagation not in _PROPAGATIONS:
@@ -39,12 +37,12 @@ def delete(
     if served.key == NAMESPACES and name in UNDELETABLE:
         raise forbidden(served.resource, name, "this namespace may not be deleted")
     while True:
-        record = registry.get(served, namespace, name)
+        record = objects.get(served, namespace, name)
         _check_preconditions(served, record, options)
         if options.dry_run:
             return record.body(), not _waits(served, record.body())
         try:
-            return _delete_once(registry, served, record, options)
+            return _delete_once(objects, served, record, options)
         except StaleError:
             continue
         except NoSuchKeyError:
@@ -52,31 +50,31 @@ def delete(
 
 
 def _delete_once(
-    registry: Registry, served: Served, record: Record, options: DeleteOptions
+    objects: Objects, served: Served, record: Record, options: DeleteOptions
 ) -> tuple[Body, bool]:
     body = record.body()
     if options.propagation == "Orphan":
-        _release_dependents(registry, record.index.uid)
+        _release_dependents(objects, record.index.uid)
     if not _waits(served, body):
-        return remove(registry, record).body(), True
+        return remove(objects, record).body(), True
     if not body["metadata"].get("deletionTimestamp"):
-        _mark(registry, served, body)
-        record = registry.store.replace(record.key, body, index(served, body), record.revision)
+        _mark(objects, served, body)
+        record = objects.store.replace(record.key, body, index(served, body), record.revision)
     if served.key == NAMESPACES:
-        empty_namespace(registry, record.key.name)
-        finish_namespace(registry, record.key.name)
+        empty_namespace(objects, record.key.name)
+        finish_namespace(objects, record.key.name)
     elif served.key == DEFINITIONS:
-        if registry.catalogue.is_defined(record.key.name):
-            for instance in registry.store.listing(_defined(record.key.name)).records:
-                _delete_quietly(registry, instance.key)
-        finish_definition(registry, record.key.name)
-    after = registry.store.get(record.key)
+        if objects.catalogue.is_defined(record.key.name):
+            for instance in objects.store.listing(_defined(record.key.name)).records:
+                _delete_quietly(objects, instance.key)
+        finish_definition(objects, record.key.name)
+    after = objects.store.get(record.key)
     return (record if after is None else after).body(), after is None
 
 
-def _mark(registry: Registry, served: Served, body: Body) -> None:
+def _mark(objects: Objects, served: Served, body: Body) -> None:
     metadata = body["metadata"]
-    metadata["deletionTimestamp"] = registry.now()
+    metadata["deletionTimestamp"] = objects.now()
     if served.key == NAMESPACES:
         body["status"] = {"phase": "Terminating"}
         return
@@ -120,36 +118,36 @@ def is_finished(served: Served, body: Body) -> bool:
     return bool(metadata.get("deletionTimestamp")) and not metadata.get("finalizers")
 
 
-def remove(registry: Registry, record: Record) -> Record:
+def remove(objects: Objects, record: Record) -> Record:
     """Takes the object out of the store, then its dependents, then its namespace if that waited for it."""
-    last = registry.store.delete(record.key, record.revision)
-    _collect_dependents(registry, record.index.uid)
+    last = objects.store.delete(record.key, record.revision)
+    _collect_dependents(objects, record.index.uid)
     if record.key.namespace:
-        finish_namespace(registry, record.key.namespace)
+        finish_namespace(objects, record.key.namespace)
     if record.key.resource == DEFINITIONS:
-        registry.catalogue.undefine(record.key.name)
+        objects.catalogue.undefine(record.key.name)
     else:
-        finish_definition(registry, f"{record.key.resource.plural}.{record.key.resource.group}")
+        finish_definition(objects, f"{record.key.resource.plural}.{record.key.resource.group}")
     return last
 
 
 # --- namespaces ------------------------------------------------------------------------------------------
 
 
-def empty_namespace(registry: Registry, namespace: str) -> None:
+def empty_namespace(objects: Objects, namespace: str) -> None:
     """Deletes everything in a namespace; what has finalizers stays until they go."""
-    for key in registry.store.in_namespace(namespace):
-        _delete_quietly(registry, key)
+    for key in objects.store.in_namespace(namespace):
+        _delete_quietly(objects, key)
 
 
-def finish_namespace(registry: Registry, namespace: str) -> None:
+def finish_namespace(objects: Objects, namespace: str) -> None:
     """Removes a namespace that is being deleted, has no finalizers of its own, and is empty."""
-    record = registry.store.get(Key(NAMESPACES, "", namespace))
-    if record is None or registry.store.in_namespace(namespace):
+    record = objects.store.get(Key(NAMESPACES, "", namespace))
+    if record is None or objects.store.in_namespace(namespace):
         return
     metadata = record.body()["metadata"]
     if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):
-        remove(registry, record)
+        remove(objects, record)
 
 
 # --- definitions ------------------------------------------------------------------------------------------
@@ -161,48 +159,48 @@ def _defined(name: str) -> ResourceKey:
     return ResourceKey(group, plural)
 
 
-def finish_definition(registry: Registry, name: str) -> None:
+def finish_definition(objects: Objects, name: str) -> None:
     """Removes a definition that is being deleted and has neither finalizers nor objects of its kind left."""
-    record = registry.store.get(Key(DEFINITIONS, "", name))
+    record = objects.store.get(Key(DEFINITIONS, "", name))
     if record is None:
         return
     metadata = record.body()["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
         return
-    if registry.catalogue.is_defined(name) and registry.store.listing(_defined(name)).records:
+    if objects.catalogue.is_defined(name) and objects.store.listing(_defined(name)).records:
         return
-    remove(registry, record)
+    remove(objects, record)
 
 
 # --- owners ----------------------------------------------------------------------------------------------
 
 
-def _collect_dependents(registry: Registry, uid: str) -> None:
-    for key in registry.store.owned_by(uid):
-        record = registry.store.get(key)
+def _collect_dependents(objects: Objects, uid: str) -> None:
+    for key in objects.store.owned_by(uid):
+        record = objects.store.get(key)
         if record is None:
             continue
         body = record.body()
         owners = body["metadata"].get("ownerReferences") or []
         left = [
-            owner for owner in owners if owner.get("uid") != uid and _exists(registry, key.namespace, owner)
+            owner for owner in owners if owner.get("uid") != uid and _exists(objects, key.namespace, owner)
         ]
         if left:
-            _set_owners(registry, record, left)
+            _set_owners(objects, record, left)
         else:
-            _delete_quietly(registry, key)
+            _delete_quietly(objects, key)
 
 
-def _release_dependents(registry: Registry, uid: str) -> None:
-    for key in registry.store.owned_by(uid):
-        record = registry.store.get(key)
+def _release_dependents(objects: Objects, uid: str) -> None:
+    for key in objects.store.owned_by(uid):
+        record = objects.store.get(key)
         if record is not None:
             owners = record.body()["metadata"].get("ownerReferences") or []
-            _set_owners(registry, record, [owner for owner in owners if owner.get("uid") != uid])
+            _set_owners(objects, record, [owner for owner in owners if owner.get("uid") != uid])
 
 
-def _set_owners(registry: Registry, record: Record, owners: list[Body]) -> None:
-    served = registry.catalogue.stored(record.key.resource)
+def _set_owners(objects: Objects, record: Record, owners: list[Body]) -> None:
+    served = objects.catalogue.stored(record.key.resource)
     while True:
         body = record.body()
         if owners:
@@ -210,28 +208,28 @@ def _set_owners(registry: Registry, record: Record, owners: list[Body]) -> None:
         else:
             body["metadata"].pop("ownerReferences", None)
         try:
-            registry.store.replace(record.key, body, index(served, body), record.revision)
+            objects.store.replace(record.key, body, index(served, body), record.revision)
             return
         except NoSuchKeyError:
             return
         except StaleError:
-            current = registry.store.get(record.key)
+            current = objects.store.get(record.key)
             if current is None:
                 return
             record = current
 
 
-def _exists(registry: Registry, namespace: str, owner: Body) -> bool:
-    served = registry.catalogue.find_kind(str(owner.get("apiVersion")), str(owner.get("kind")))
+def _exists(objects: Objects, namespace: str, owner: Body) -> bool:
+    served = objects.catalogue.find_kind(str(owner.get("apiVersion")), str(owner.get("kind")))
     if served is None:
         return True  # a kind that is not served here may exist elsewhere
     place = namespace if served.kind.namespaced else ""
-    record = registry.store.get(Key(served.key, place, str(owner.get("name"))))
+    record = objects.store.get(Key(served.key, place, str(owner.get("name"))))
     return record is not None and record.index.uid == owner.get("uid")
 
 
-def _delete_quietly(registry: Registry, key: Key) -> None:
+def _delete_quietly(objects: Objects, key: Key) -> None:
     try:
-        delete(registry, registry.catalogue.stored(key.resource), key.namespace, key.name, DeleteOptions())
+        delete(objects, objects.catalogue.stored(key.resource), key.namespace, key.name, DeleteOptions())
     except StatusError:
         return  # gone already

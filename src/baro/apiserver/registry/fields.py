@@ -49,13 +49,18 @@ _ALIASES: Final = {"spec.host": "spec.nodeName"}
 def index(served: Served, body: dict[str, Any]) -> Index:
     """The index of an object in its stored form."""
     metadata = body["metadata"]
-    fields = {name: _value(body, name) for name in _selectable(served) or ()}
+    fields = {name: field_value(body, name) for name in _SELECTABLE.get(served.key, ())}
     return Index(
         uid=metadata.get("uid", ""),
         labels=metadata.get("labels") or {},
         fields={name: value for name, value in fields.items() if value},
         owners=tuple(owner.get("uid", "") for owner in metadata.get("ownerReferences") or ()),
     )
+
+
+def is_indexed(resource: ResourceKey) -> bool:
+    """Whether the fields that objects of the resource can be selected by are in their index."""
+    return resource in _SELECTABLE
 
 
 def _selectable(served: Served) -> tuple[str, ...] | None:
@@ -93,7 +98,8 @@ def _unknown(served: Served, field: str, *, known: bool) -> StatusError:
     return bad_request(f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"')
 
 
-def _value(body: dict[str, Any], path: str) -> str:
+def field_value(body: dict[str, Any], path: str) -> str:
+    """A field as selectors see it; ``""`` for one that is not there."""
     if path == "source":  # of an event: the old field or the new one
         return str((body.get("source") or {}).get("component") or body.get("reportingComponent") or "")
     node: Any = body

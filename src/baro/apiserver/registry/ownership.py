@@ -79,7 +79,8 @@ def track(
         return
     before = _bare(served, old) if old is not None else _empty(served)
     manager = Manager("Update", options.manager, served.kind.api_version, subresource)
-    writer = Held(frozenset(), served.kind.api_version, now)
+    signed = None if subresource == "scale" else now  # as there: a scaler's entry has no time
+    writer = Held(frozenset(), served.kind.api_version, signed)
     ignored = _ignored(served, subresource)
     after = _bare(served, new)
     _set(

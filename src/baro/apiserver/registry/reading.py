@@ -9,7 +9,7 @@ from bisect import bisect_right
 import msgspec
 
 from baro.apiserver.catalogue import Served
-from baro.apiserver.registry.fields import with_names
+from baro.apiserver.registry.fields import field_value, is_indexed, with_names
 from baro.apiserver.selectors import Selector
 from baro.apiserver.status import Cause, StatusError, bad_request, expired, invalid, too_new
 from baro.apiserver.storage import CompactedError, Key, Listing, Record, Store
@@ -108,7 +108,12 @@ def _cut(listing: Listing, window: Window, start: tuple[str, str] | None) -> Pag
 def selects(selector: Selector, record: Record) -> bool:
     if selector.empty:
         return True
-    fields = with_names(dict(record.index.fields), record.key.namespace, record.key.name)
+    known = dict(record.index.fields)
+    own = [name for name, _, _ in selector.fields.terms if not name.startswith("metadata.")]
+    if own and not is_indexed(record.key.resource):  # a custom kind, whose selectable fields may change
+        body = record.body()
+        known = {name: field_value(body, name) for name in own}
+    fields = with_names(known, record.key.namespace, record.key.name)
     return selector.matches(record.index.labels, fields)
 
 

@@ -8,20 +8,22 @@ else was faster and the client did not insist on a revision.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
 from baro.apiserver.catalogue import DEFINITIONS, Catalogue, Served
 from baro.apiserver.customs import complete, established, ignored, status_of
-from baro.apiserver.patching import Patch, PatchError, Problem
+from baro.apiserver.patching import Patch
 from baro.apiserver.registry import deletion, ownership
 from baro.apiserver.registry.admission import BOOT_NAMESPACES, admit_create, namespace_labels
+from baro.apiserver.registry.base import Objects, check_revision
 from baro.apiserver.registry.binding import bind as assign
 from baro.apiserver.registry.defaults import set_defaults
 from baro.apiserver.registry.fields import index
-from baro.apiserver.registry.naming import Clock, Namer, timestamp, utc_now
+from baro.apiserver.registry.naming import Clock, Namer, utc_now
 from baro.apiserver.registry.options import ATTEMPTS, DeleteOptions, WriteOptions
+from baro.apiserver.registry.patches import patched
 from baro.apiserver.registry.reading import Page, Window, read_page
 from baro.apiserver.registry.strategy import (
     CREATE_ON_UPDATE,
@@ -30,16 +32,14 @@ from baro.apiserver.registry.strategy import (
     prepare_create,
     prepare_update,
 )
-from baro.apiserver.registry.versions import from_stored, to_stored, without_nulls
+from baro.apiserver.registry.versions import from_stored, kept, to_stored, without_nulls
 from baro.apiserver.status import (
     MODIFIED,
     Cause,
     StatusError,
     already_exists,
-    bad_patch,
     bad_request,
     conflict,
-    entity_too_large,
     invalid,
     not_found,
 )
@@ -57,15 +57,13 @@ _RESTORED: Final = (
 )
 
 
-class Registry:
+class Registry(Objects):
     """The API's objects over a store. Safe to use from several threads if the store is."""
 
     def __init__(
         self, store: Store, *, catalogue: Catalogue, clock: Clock = utc_now, random: Random | None = None
     ) -> None:
-        self.store = store
-        self.catalogue = catalogue
-        self._clock = clock
+        super().__init__(store, catalogue, clock)
         self._namer = Namer(random if random is not None else Random())  # noqa: S311 - names, not secrets
         for record in store.listing(DEFINITIONS).records:
             self._define(record.body())
@@ -74,17 +72,7 @@ class Registry:
             if namespaces is not None and store.get(Key(NAMESPACES, "", name)) is None:
                 self.create(namespaces, "", {"metadata": {"name": name}}, WriteOptions())
 
-    def now(self) -> str:
-        return timestamp(self._clock())
-
     # --- reading ------------------------------------------------------------------------------------------
-
-    def get(self, served: Served, namespace: str, name: str) -> Record:
-        """Raises 404."""
-        record = self.store.get(Key(served.key, namespace, name))
-        if record is None:
-            raise not_found(served.resource, name)
-        return record
 
     def list(self, served: Served, namespace: str | None, window: Window) -> Page:
         return read_page(self.store, served, namespace, window)
@@ -108,7 +96,7 @@ class Registry:
         for attempt in range(ATTEMPTS):
             if generated:
                 metadata["name"] = self._namer.name(base)
-            candidate = self._new_object(served, copy.deepcopy(stored))
+            candidate = self._new_object(served, copy.deepcopy(stored), options)
             _warn(served, candidate, options)
             if track:
                 ownership.track(served, None, candidate, options, self.now())
@@ -125,7 +113,7 @@ class Registry:
                     raise already_exists(served.resource, name) from None
         raise already_exists(served.resource, base)  # pragma: no cover - the loop ends by return or raise
 
-    def _new_object(self, served: Served, stored: Body) -> Body:
+    def _new_object(self, served: Served, stored: Body, options: WriteOptions) -> Body:
         metadata = stored["metadata"]
         if not metadata.get("name"):
             raise missing_name(served)
@@ -135,10 +123,11 @@ class Registry:
         admit_create(self.store, served, namespace, stored)
         metadata["uid"] = self._namer.uid()
         metadata["creationTimestamp"] = self.now()
-        self._check(served, stored)
+        self._check(served, stored, options)
         return stored
 
     def _created(self, served: Served, key: Key, body: Body) -> Body:
+        body = kept(body, served)
         created = self.store.create(key, body, index(served, body)).body()
         if served.key == DEFINITIONS:
             self._define(created)
@@ -148,14 +137,30 @@ class Registry:
         if established(definition):
             self.catalogue.define(definition)
 
-    def _check(self, served: Served, body: Body, old: Body | None = None, subresource: str = "") -> None:
+    def _check(
+        self,
+        served: Served,
+        body: Body,
+        options: WriteOptions,
+        old: Body | None = None,
+        subresource: str = "",
+    ) -> None:
         """Raises 422 for a body that breaks a rule; a definition that does not gets its status."""
         if served.key == DEFINITIONS:
             complete(body)
+        elif old is not None and served.storage is not None:
+            old = from_stored(old, served)  # both in the version of the request
         labels = namespace_labels(self.store, body)
-        check_rules(body, served, old=old, subresource=subresource, namespace_labels=labels)
+        check_rules(
+            body,
+            served,
+            old=old,
+            subresource=subresource,
+            namespace_labels=labels,
+            warnings=options.warnings,
+        )
         if served.key == DEFINITIONS:
-            body["status"] = status_of(body, self.now(), self.catalogue.taken(body))
+            body["status"] = status_of(body, self.now(), *self.catalogue.names_in_use(body))
 
     @staticmethod
     def _set_namespace(served: Served, metadata: Body, namespace: str) -> None:
@@ -184,7 +189,7 @@ class Registry:
         namespaces = self.catalogue.stored(NAMESPACES)
         if namespace and self.store.get(Key(NAMESPACES, "", namespace)) is None:
             self.create(namespaces, "", {"metadata": {"name": namespace}}, WriteOptions())
-        restored = self._new_object(served, stored)
+        restored = self._new_object(served, stored, WriteOptions())
         restored["metadata"].update(kept)
         if status:
             restored["status"] = status
@@ -222,7 +227,7 @@ class Registry:
                 "Invalid value: 0x0: must be specified for an update",
             )
             raise invalid(served.kind.group, served.kind.kind, name, [cause])
-        return self._change(served, key, lambda _old: copy.deepcopy(new), options, subresource), False
+        return self.change(served, key, lambda _old: copy.deepcopy(new), options, subresource), False
 
     def patch(
         self,
@@ -236,28 +241,16 @@ class Registry:
         namespace, name = key
 
         def change(old: Body) -> Body:
-            try:
-                patched = patch.apply(from_stored(old, served))
-            except PatchError as error:
-                raise _patch_status(error) from None
-            if not isinstance(patched, Mapping):
-                raise bad_patch()
-            if (
-                patched.get("kind") != served.kind.kind
-                or patched.get("apiVersion") != served.kind.api_version
-            ):
-                raise bad_request(
-                    f"the patch makes it a {patched.get('kind')} of {patched.get('apiVersion')}, "
-                    "which is not what the URL names"
-                )
-            check_patched(patched, served, patch, options.field_validation, options.warnings)
-            new = to_stored(patched, served)
+            document = from_stored(old, served)
+            new_form = patched(patch, document, kind=served.kind.kind, api_version=served.kind.api_version)
+            check_patched(new_form, served, patch, options.field_validation, options.warnings)
+            new = to_stored(new_form, served)
             metadata = new.setdefault("metadata", {})
             self._check_name(metadata, name)
             self._set_namespace(served, metadata, namespace)
             return new
 
-        return self._change(served, key, change, options, subresource, reapply=True)
+        return self.change(served, key, change, options, subresource, reapply=True)
 
     def apply(
         self, served: Served, key: tuple[str, str], config: Any, options: WriteOptions, subresource: str = ""
@@ -280,7 +273,7 @@ class Registry:
                 if self.store.get(Key(served.key, namespace, name)) is None and not subresource:
                     body = ownership.applied(served, None, copy.deepcopy(wanted), options, self.now())
                     return self.create(served, namespace, body, options, track=False), True
-                changed = self._change(
+                changed = self.change(
                     served,
                     key,
                     lambda old: to_stored(
@@ -300,7 +293,7 @@ class Registry:
                     raise
         raise conflict(served.resource, name, MODIFIED)
 
-    def _change(
+    def change(
         self,
         served: Served,
         key: tuple[str, str],
@@ -311,7 +304,9 @@ class Registry:
         reapply: bool = False,
         track: bool = True,
     ) -> Body:
-        """``reapply``: ``change`` starts from what is stored, so a lost race is another try, no conflict.
+        """Writes what ``change`` makes of the stored object. Raises the StatusErrors of :meth:`update`.
+
+        ``reapply``: ``change`` starts from what is stored, so a lost race is another try, no conflict.
 
         ``track`` is false when ``change`` sets ``managedFields`` itself.
         """
@@ -320,12 +315,12 @@ class Registry:
             record = self.get(served, namespace, name)
             old = record.body()
             new = change(record.body())
-            insists = self.check_revision(served, new["metadata"], record, name)
+            insists = check_revision(served, new["metadata"], record, name)
             prepare_update(served, new, old, subresource)
             set_defaults(served.key, new, self.now())
             if track:
                 ownership.track(served, old, new, options, self.now(), subresource)
-            self._check(served, new, old, subresource)
+            self._check(served, new, options, old, subresource)
             _warn(served, new, options)
             try:
                 return self._write(served, record, old, new, dry_run=options.dry_run)
@@ -338,6 +333,7 @@ class Registry:
 
     def _write(self, served: Served, record: Record, old: Body, new: Body, *, dry_run: bool) -> Body:
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        new = kept(new, served)
         if ownership.same(new, old):
             return old
         if dry_run:
@@ -360,19 +356,6 @@ class Registry:
             raise bad_request(f"the name of the object ({named}) does not match the name on the URL ({name})")
         metadata["name"] = name
 
-    @staticmethod
-    def check_revision(served: Served, metadata: Body, record: Record, name: str) -> bool:
-        """Whether the client insists on the revision that was read. Raises 409 for another one."""
-        uid, revision = metadata.get("uid"), metadata.get("resourceVersion")
-        if uid and uid != record.index.uid:
-            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {record.index.uid}"
-            raise conflict(served.resource, name, why)
-        if not revision or revision == "0":
-            return False
-        if revision != str(record.revision):
-            raise conflict(served.resource, name, MODIFIED)
-        return True
-
     # --- binding and deleting -----------------------------------------------------------------------------
 
     def bind(self, namespace: str, name: str, binding: Any, *, dry_run: bool = False) -> None:
@@ -388,13 +371,3 @@ def _warn(served: Served, body: Body, options: WriteOptions) -> None:
     """Says what of a definition is not done here."""
     if served.key == DEFINITIONS:
         options.warnings.extend(ignored(body))
-
-
-def _patch_status(error: PatchError) -> StatusError:
-    if error.problem is Problem.MALFORMED:
-        return bad_request(error.message)
-    if error.problem is Problem.TOO_LONG:
-        return entity_too_large(error.message)
-    if error.problem is Problem.UNKEYED:
-        return StatusError(500, "", error.message)
-    return bad_patch()

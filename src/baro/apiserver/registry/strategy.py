@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from baro.apiserver.catalogue import Served
+from baro.apiserver.catalogue import DEFINITIONS, Served
+from baro.apiserver.registry.versions import kept
 from baro.apiserver.storage import ResourceKey
 from baro.model.quantity import Quantity, QuantityError
 from baro.model.validation.prepare import drop_deallocated
@@ -133,12 +134,23 @@ def prepare_update(served: Served, new: Body, old: Body, subresource: str) -> No
             _keep(new.setdefault("spec", {}), old.get("spec") or {}, "finalizers")
     if served.key == LEASES:
         _drop_strategy(new)
-    if _counts_generations(served) and new.get("spec") != old.get("spec"):
+    counted = _counts_generations(served) and not (subresource == "status" and served.custom is not None)
+    if counted and _asked(served, new) != _asked(served, old):
         meta["generation"] = int(old_meta.get("generation", 0)) + 1
 
 
+def _asked(served: Served, body: Body) -> Any:
+    """What a generation counts: the spec; of a custom object everything but its metadata."""
+    if served.custom is None or served.key == DEFINITIONS:
+        return body.get("spec")
+    whole = kept(body, served)
+    return {name: value for name, value in whole.items() if name not in ("metadata", "apiVersion")}
+
+
 def _prepare_status(served: Served, new: Body, old: Body) -> None:
-    _keep(new, old, "spec")
+    names = new.keys() | old.keys() if served.custom is not None else {"spec"}
+    for name in names - {"metadata", "status"}:
+        _keep(new, old, name)
     meta, old_meta = new["metadata"], old["metadata"]
     if served.key not in _OPEN_METADATA_IN_STATUS:
         for name in ("labels", "annotations", "finalizers", "ownerReferences"):
