@@ -252,6 +252,6 @@ def test_json_errors_have_gos_words(text: str, problem: str) -> None:
 
 
 def test_a_body_that_is_no_object_is_refused_without_a_traceback() -> None:
-    for data in (b"", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"a":'):
+    for data in (b"", b"[]", b"1", b"\xff", b"[" * 100_000, b'{"a":'):
         with pytest.raises(BodyError, match="the object provided is unrecognized"):
             decode_body(data, "Pod")

@@ -183,11 +183,12 @@ def test_an_old_version_is_judged_in_the_v1_shape_and_answered_in_its_own() -> N
 
 
 def test_the_caller_judges_cel() -> None:
-    asked: list[tuple[str, str]] = []
+    asked: list[tuple[str, str, bool]] = []
 
-    def cel(problems: Problems, path: str, expression: str) -> None:
-        asked.append((path, expression))
+    def cel(problems: Problems, path: str, expression: str, /, *, derived: bool = False) -> int:
+        asked.append((path, expression, derived))
         problems.invalid(path, expression, "no")
+        return 0
 
     body = claim_body(selectors=[{"cel": {"expression": "x"}}, {"cel": {"expression": "y" * 10_241}}])
     path = "spec.devices.requests[0].exactly.selectors"
@@ -195,7 +196,7 @@ def test_the_caller_judges_cel() -> None:
         f'{path}[0].cel.expression: Invalid value: "x": no',
         f"{path}[1].cel.expression: Too long: may not be more than 10240 bytes",
     ]
-    assert asked == [(f"{path}[0].cel.expression", "x")]
+    assert asked == [(f"{path}[0].cel.expression", "x", False)]
 
 
 def test_a_body_that_does_not_decode_has_no_causes() -> None:

@@ -14,6 +14,7 @@ from baro.model.schema import kinds
 from baro.model.validation import (
     GATES,
     KUBE_VERSIONS,
+    Problems,
     default_gates,
     judge_create,
     validate_create,
@@ -117,12 +118,15 @@ def test_unchanged_selectors_of_a_class_are_not_compiled_again() -> None:
         }
 
     asked: list[str] = []
+
+    def compiles(_problems: Problems, _path: str, text: str, *, derived: bool = False) -> int:
+        asked.append(text)
+        return 0
+
     config = {"opaque": {"driver": "d.example.com", "parameters": {}}}
-    validate_update(
-        device_class("old"), device_class("old", config), cel=lambda _p, _path, text: asked.append(text)
-    )
+    validate_update(device_class("old"), device_class("old", config), cel=compiles)
     assert asked == []
-    validate_update(device_class("old"), device_class("new"), cel=lambda _p, _path, text: asked.append(text))
+    validate_update(device_class("old"), device_class("new"), cel=compiles)
     assert asked == ["new"]
 
 

@@ -33,6 +33,11 @@ PLURALS = {
     "DeviceTaintRule": ("devicetaintrules", False),
     "Node": ("nodes", False),
     "Pod": ("pods", True),
+    "Namespace": ("namespaces", False),
+    "Event": ("events", True),
+    "ConfigMap": ("configmaps", True),
+    "ServiceAccount": ("serviceaccounts", True),
+    "Lease": ("leases", True),
 }
 """Kind → plural, namespaced: the kinds that baro reads or writes."""
 DEFAULT_PATH = "/apis/resource.k8s.io/v1/resourceslices"
@@ -132,10 +137,13 @@ class Recorder:
             "/api/v1/namespaces",
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}},
         )
+        if code not in (201, 409):
+            raise RecorderError(f"namespace {name}: {text}")
         if code == 201:
             self._namespaces.add(name)
-        elif code != 409:
-            raise RecorderError(f"namespace {name}: {text}")
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+        # Where no controller makes it, every pod would be refused.
+        self._call("POST", f"/api/v1/namespaces/{name}/serviceaccounts", account)
 
     # --- HTTP ----------------------------------------------------------------------------------------------
 
@@ -150,7 +158,7 @@ class Recorder:
         self, method: str, path: str, body: Any, media: str = "application/json"
     ) -> tuple[int, list[str], str]:
         """Status code (0: no answer), ``Warning`` headers, body."""
-        content = body if isinstance(body, str) or body is None else json.dumps(body)
+        content = body if isinstance(body, str) or body is None else _compact(body)
         connection = self._connect()
         headers = {**self._headers, "Content-Type": media}
         try:
@@ -257,6 +265,20 @@ def _collection(body: Any) -> str:
     version = str(found.get("apiVersion", ""))
     scope = f"/namespaces/{_metadata(found).get('namespace') or 'default'}" if namespaced else ""
     return f"/{'apis' if '/' in version else 'api'}/{version}{scope}/{plural}"
+
+
+def _compact(body: Any) -> str:
+    """JSON without spaces and escapes: the server measures free documents as they are written."""
+    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    return text if _encodes(text) else json.dumps(body, separators=(",", ":"))
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can say
+        return False
+    return True
 
 
 def _metadata(body: Any) -> dict[str, Any]:

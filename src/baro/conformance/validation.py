@@ -17,10 +17,10 @@ from typing import Any, Final
 
 import msgspec
 
-from baro.cel import check_selector
+from baro.cel import check_expression
 from baro.conformance.tally import Agreement
 from baro.model.convert import convert
-from baro.model.decode import BodyError, decode_body, rejection, strict_errors
+from baro.model.decode import BodyError, decode_body, named_kind, rejection, strict_errors
 from baro.model.schema import Kind, find_kind, find_plural
 from baro.model.validation import Cause, Verdict, judge_create, judge_update
 from baro.model.validation.goview import versioned
@@ -34,6 +34,8 @@ _ADMIN_NAMESPACE: Final = "oracle-admin"
 _SERVER_SET: Final = (
     "uid", "creationTimestamp", "resourceVersion", "generation", "managedFields", "selfLink",
 )  # fmt: skip
+_CONDITIONAL: Final = ("DeviceTaintRule", "Lease")
+"""Kinds whose updates need a resource version."""
 _WITHOUT_BETAS: Final = ("1.34", "1.35", "1.36")
 """Versions recorded on servers without the beta API versions, which therefore take no other than v1."""
 
@@ -72,10 +74,12 @@ def answer(record: Mapping[str, Any], kube_version: str = DEFAULT_KUBE_VERSION) 
         body = decode_body(data, expected.kind)
     except BodyError as error:
         return _bad_request(str(error))
+    # A body that does not say what it is, is what its URL says.
+    version, named = named_kind(body)
+    body |= {"apiVersion": version or expected.api_version, "kind": named or expected.kind}
     kind = _kind_of(body)
     if kind is None:
-        named = f'no kind "{body.get("kind")}" is registered for version "{body.get("apiVersion")}"'
-        return _bad_request(named)
+        return _bad_request(_unregistered(body, expected))
     if kind.version != expected.version and kube_version in _WITHOUT_BETAS:
         return _bad_request(
             f"the API version in the data ({kind.api_version}) does not match the expected API version "
@@ -87,8 +91,17 @@ def answer(record: Mapping[str, Any], kube_version: str = DEFAULT_KUBE_VERSION) 
         return _bad_request(misplaced)
     if refused is not None or misplaced is not None:
         return _bad_request(refused or misplaced or "")
-    conflict = _conflict(record, kind, body)
+    conflict = _conflict(record, kind, body) or _without_version(record, kind, body)
     return conflict if conflict is not None else _judged(record, kind, body, kube_version)
+
+
+def _unregistered(body: Mapping[str, Any], expected: Kind) -> str:
+    """What the server says about a kind that nobody knows."""
+    version, named = body["apiVersion"], body["kind"]
+    return (
+        f'{named} in version "{version.rpartition("/")[2]}" cannot be handled as a {expected.kind}: no kind '
+        f'"{named}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+    )
 
 
 def _misplaced(kind: Kind, expected: Kind) -> str | None:
@@ -144,18 +157,31 @@ def _conflict(record: Mapping[str, Any], kind: Kind, body: Mapping[str, Any]) ->
     return Answer(False, 409, f'Operation cannot be fulfilled on {resource} "{name}": {why}', "Conflict")
 
 
+def _without_version(record: Mapping[str, Any], kind: Kind, body: Mapping[str, Any]) -> Answer | None:
+    """Updates of some kinds must say which version they replace; objects of records always do."""
+    metadata = body.get("metadata") or {}
+    if "raw" not in record or record.get("operation") != "update" or metadata.get("resourceVersion"):
+        return None
+    if kind.kind not in _CONDITIONAL:
+        return None
+    cause = Cause(
+        "Invalid value", "metadata.resourceVersion", "Invalid value: 0: must be specified for an update"
+    )
+    return Answer(False, 422, invalid_message(kind, metadata.get("name", ""), (cause,)), "Invalid", (cause,))
+
+
 def _judged(record: Mapping[str, Any], kind: Kind, body: Mapping[str, Any], kube_version: str) -> Answer:
     rules = Rules(kube_version, version=kind.version)
     labels = _labels(record, body)
     if record.get("operation", "create") == "create":
-        verdict = judge_create(body, rules, cel=check_selector, namespace_labels=labels)
+        verdict = judge_create(body, rules, cel=check_expression, namespace_labels=labels)
     else:
         verdict = judge_update(
             record.get("old") or {},
             body,
             rules,
             subresource="status" if record.get("operation", "create") == "update-status" else "",
-            cel=check_selector,
+            cel=check_expression,
             namespace_labels=labels,
         )
     if verdict.causes:

@@ -4,8 +4,17 @@ Bodies are JSON objects that somebody else read (``baro.model.load``, a server, 
 object *means*, and whether its values are allowed, is not decided here.
 """
 
-from baro.model.decode.jsontext import BodyError, Pairs, decode_body
+from baro.model.decode.jsontext import BodyError, Pairs, decode_body, named_kind
 from baro.model.decode.kinds import to_kind
 from baro.model.decode.strict import StrictError, rejection, strict_errors
 
-__all__ = ["BodyError", "Pairs", "StrictError", "decode_body", "rejection", "strict_errors", "to_kind"]
+__all__ = [
+    "BodyError",
+    "Pairs",
+    "StrictError",
+    "decode_body",
+    "named_kind",
+    "rejection",
+    "strict_errors",
+    "to_kind",
+]

@@ -1,12 +1,13 @@
 """Why Go's ``time.Parse`` refuses a timestamp, in its words.
 
 Kubernetes reads ``Time`` as RFC 3339 and ``MicroTime`` as RFC 3339 with exactly six digits of a second's
-fraction. Only the error is of interest here; values stay strings.
+fraction. ``time_error`` gives the error, ``canonical_time`` what is stored of a right one.
 """
 
 from __future__ import annotations
 
 import calendar
+import datetime
 import re
 from typing import Final
 
@@ -26,6 +27,9 @@ _ELEMENTS: Final = (
     ("04", r"\d\d", "minute", 0, 59),
     (":", ":", "", 0, 0),
     ("05", r"\d\d", "second", 0, 59),
+)
+_PARTS: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?(Z|([+-])(\d\d):(\d\d))", re.ASCII
 )
 _ZONE: Final = re.compile(r"Z|[+-](\d\d):(\d\d)")
 
@@ -57,6 +61,26 @@ def time_error(text: str, *, micro: bool = False) -> str | None:
     if not 1 <= day <= calendar.monthrange(max(year, 1), month)[1]:
         return f'parsing time "{text}": day out of range'
     return None
+
+
+def canonical_time(text: str, *, micro: bool = False) -> str:
+    """A timestamp as Go writes it back: in UTC, in whole seconds or with six digits of a fraction.
+
+    A text that is none, or that UTC would move out of the years 1 to 9999, comes back as it is.
+    """
+    match = _PARTS.fullmatch(text)
+    if match is None or time_error(text, micro=micro) is not None:
+        return text
+    fraction, sign, hours, minutes = match.group(7, 9, 10, 11)
+    try:
+        year, month, day, hour, minute, second = map(int, match.group(1, 2, 3, 4, 5, 6))
+        moment = datetime.datetime(year, month, day, hour, minute, second)
+        offset = datetime.timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+        moment += offset if sign == "-" else -offset
+    except (ValueError, OverflowError):
+        return text
+    whole = f"{moment.year:04d}{moment:-%m-%dT%H:%M:%S}"
+    return f"{whole}.{fraction[:6]}Z" if micro else f"{whole}Z"
 
 
 def _cannot(text: str, layout: str, rest: str, element: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from baro.model.gotext import go_quote
@@ -48,11 +48,12 @@ def decode_body(data: bytes, kind: str) -> dict[str, Any]:
         problem = None
     except (ValueError, RecursionError) as error:
         problem = json_error(data.decode("utf-8", errors="replace")) or str(error)
+    if problem is None and body is None:
+        return {}  # Go reads null into an empty object
+    if problem is None and isinstance(body, dict):
+        problem = _identity_error(body)
     if problem is None and not isinstance(body, dict):
-        shown = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}.get(
-            type(body), "null"
-        )
-        problem = f"json: cannot unmarshal {shown} into Go value of type {_GVK_TYPE}"
+        problem = f"json: cannot unmarshal {_go_name(body)} into Go value of type {_GVK_TYPE}"
     if problem is not None:
         raise BodyError(
             f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "
@@ -60,6 +61,36 @@ def decode_body(data: bytes, kind: str) -> dict[str, Any]:
         )
     found: dict[str, Any] = body
     return found
+
+
+def named_kind(body: Mapping[str, Any]) -> tuple[str, str]:
+    """What the object says it is: ``apiVersion`` and ``kind``, empty where it does not say.
+
+    Unlike all other fields these are found whatever the case of their names; of several the last one counts.
+    """
+    found = {"apiversion": "", "kind": ""}
+    for key, value in _all_pairs(body):
+        if key.lower() in found and isinstance(value, str):
+            found[key.lower()] = value
+    return found["apiversion"], found["kind"]
+
+
+def _identity_error(body: Mapping[str, Any]) -> str | None:
+    """Why Go cannot read what the object says it is: the two fields are texts, or null."""
+    for key, value in _all_pairs(body):
+        field = {"apiversion": "apiVersion", "kind": "kind"}.get(key.lower())
+        if field is not None and value is not None and not isinstance(value, str):
+            return f"json: cannot unmarshal {_go_name(value)} into Go struct field .{field} of type string"
+    return None
+
+
+def _all_pairs(body: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    return body.pairs if isinstance(body, Pairs) else body.items()
+
+
+def _go_name(value: Any) -> str:
+    names = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+    return names.get(type(value), "object" if isinstance(value, dict) else "null")
 
 
 def _no_lone_surrogate(match: re.Match[bytes]) -> bytes:
@@ -77,6 +108,8 @@ def _no_constant(name: str) -> None:
 
 def _summary(data: bytes) -> str:
     """The first 30 bytes: text when they look like JSON, hexadecimal otherwise."""
+    if not data:
+        return "<empty>"
     more = " ..." if len(data) > 30 else ""
     if data[:1] == b"{":
         return data[:30].decode("utf-8", errors="replace") + more

@@ -104,7 +104,9 @@ class _Walk:
             if key in seen:
                 self.errors.append(StrictError(place, f"duplicate field {go_quote(place)}", "duplicate"))
             seen.add(key)
-            self.value(value, field.type, place, _Context(object_type.name, (*entered, key)))
+            # Decoders before 1.35 did not name the embedded struct that holds a field.
+            steps = (field.embedded, key) if field.embedded and self.version >= (1, 35) else (key,)
+            self.value(value, field.type, place, _Context(object_type.name, (*entered, *steps)))
 
     def known(self, object_type: ObjectType, key: str) -> Field | None:
         field = object_type.fields.get(key)

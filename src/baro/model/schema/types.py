@@ -10,6 +10,7 @@ The facts stand in ``tables/*.types``, one text file per API group and version, 
 
 Types are written as in Go without pointers; ``core.``, ``meta.``, ``scheduling.`` name other tables.
 ``merge`` is the patchMergeKey of strategic merge, ``patch`` the patchStrategy where it is not plain "merge".
+``in`` names the Go struct that is embedded here and holds the field.
 ``since=1.37`` marks a field that older servers do not know (1.34 is the oldest looked at), ``until=1.36`` one
 that was removed after that version; the latter are in ``ObjectType.former``, not in ``fields``.
 Field order is that of the API's declaration. Source: ``k8s.io/api`` and ``k8s.io/apimachinery`` v0.37, all
@@ -70,7 +71,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     ``merge_key`` and ``patch_strategy`` drive strategic merge patches, ``list_type`` and ``list_map_keys``
     server-side apply and duplicate checks; ``atomic`` marks maps that are replaced as a whole. ``since`` and
-    ``until`` are Kubernetes versions (``1.37``): the first and the last that know the field.
+    ``until`` are Kubernetes versions (``1.37``): the first and the last that know the field. ``embedded`` is
+    the Go struct, embedded in the object type, that holds the field; decoders name it.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     atomic: bool = False
     since: str | None = None
     until: str | None = None
+    embedded: str | None = None
 
 
 class ObjectType(msgspec.Struct, frozen=True):
@@ -198,6 +201,7 @@ def _field(group_version: str, words: list[str]) -> Field:
         atomic="atomic" in option,
         since=option.get("since"),
         until=option.get("until"),
+        embedded=option.get("in"),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -26,6 +27,9 @@ _CODES: Final = {
     "Too many": "FieldValueTooMany",
     "Forbidden": "FieldValueForbidden",
 }
+
+_HTML: Final = re.compile("[<>&\u2028\u2029]")
+"""What Go escapes in JSON, so that it may stand in a page."""
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -167,4 +171,5 @@ def shown(value: Any) -> str:
     """``value`` as the server puts it into a message."""
     if isinstance(value, str):
         return go_quote(value)
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return _HTML.sub(lambda match: f"\\u{ord(match.group()):04x}", text)

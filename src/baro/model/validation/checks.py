@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from baro.model.convert import convert
 from baro.model.validation.causes import Problems
 from baro.model.validation.claim_spec import CheckCel
 from baro.model.validation.claim_status import check_claim_status
@@ -15,9 +16,10 @@ from baro.model.validation.core import (
     check_event,
     check_lease,
     check_node,
+    check_node_status,
     check_node_update,
 )
-from baro.model.validation.goview import internal, same
+from baro.model.validation.goview import internal, same, versioned
 from baro.model.validation.metadata import check_metadata, check_metadata_update
 from baro.model.validation.names import dns_label, dns_subdomain
 from baro.model.validation.pod import check_pod
@@ -76,15 +78,26 @@ def _claim(request: Request) -> None:
 
 def _claim_update(request: Request) -> None:
     _metadata_update(request)
-    spec = request.body.get("spec", {})
-    if same(spec, request.old.get("spec", {}), "ResourceClaimSpec"):
+    check_metadata(request.problems, request.metadata, dns_subdomain)
+    spec, before = request.body.get("spec", {}), request.old.get("spec", {})
+    if same(spec, before, "ResourceClaimSpec"):
         return
-    if request.problems.rules.declarative:
+    rules = request.problems.rules
+    if rules.declarative and not _looks_the_same(spec, before, rules.version):
         request.problems.declared.invalid("spec", None, "field is immutable")
     else:
-        request.problems.invalid(
-            "spec", internal(spec, f"{_DRA}/v1", "ResourceClaimSpec"), "field is immutable"
-        )
+        shown = internal(spec, f"{_DRA}/v1", "ResourceClaimSpec", newest=rules.newest)
+        request.problems.invalid("spec", shown, "field is immutable")
+
+
+def _looks_the_same(spec: Body, before: Body, version: str) -> bool:
+    """Whether ``version`` writes both alike: v1beta1 cannot tell a request without fields from none."""
+    if version != "v1beta1":
+        return False
+    whole = {"apiVersion": f"{_DRA}/v1", "kind": "ResourceClaim"}
+    shown = (convert({**whole, "spec": each}, f"{_DRA}/{version}")["spec"] for each in (spec, before))
+    one, other = (versioned(each, f"{_DRA}/{version}", "ResourceClaimSpec") for each in shown)
+    return one == other
 
 
 def _claim_status(request: Request) -> None:
@@ -174,6 +187,10 @@ def _node_update(request: Request) -> None:
     check_node_update(request.problems, request.body, request.old)
 
 
+def _node_status(request: Request) -> None:
+    check_node_status(request.problems, request.body, request.old)
+
+
 def _lease(request: Request) -> None:
     check_lease(request.problems, request.body)
 
@@ -188,6 +205,15 @@ def _binding(request: Request) -> None:
 
 def _event(request: Request) -> None:
     check_event(request.problems, request.body)
+
+
+def _event_update(request: Request) -> None:
+    check_event(request.problems, request.body, request.old)
+
+
+def _named_update(request: Request) -> None:
+    _metadata_update(request)
+    _named_as_subdomain(request)
 
 
 CREATE: Final[Mapping[tuple[str, str], _Check]] = {
@@ -219,14 +245,14 @@ UPDATE: Final[Mapping[tuple[str, str, str], _Check]] = {
     ("", "Pod", ""): _pod_update,
     ("", "Pod", "status"): _pod_status,
     ("", "Node", ""): _node_update,
-    ("", "Node", "status"): _node_update,
+    ("", "Node", "status"): _node_status,
     ("", "Namespace", ""): _metadata_update,
     ("", "Namespace", "status"): _metadata_update,
     ("", "Namespace", "finalize"): _metadata_update,
-    ("", "Event", ""): _event,
+    ("", "Event", ""): _event_update,
     ("", "ConfigMap", ""): _config_map_update,
     ("", "Secret", ""): _secret_update,
-    ("", "ServiceAccount", ""): _metadata_update,
+    ("", "ServiceAccount", ""): _named_update,
     ("coordination.k8s.io", "Lease", ""): _lease_update,
     ("baro.dev", "NodeTopology", ""): _metadata_update,
 }

@@ -8,8 +8,8 @@ prepared (see ``prepare``): defaults are set, fields of gates that are off are g
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -25,13 +25,21 @@ from baro.model.validation.names import (
     label_value,
 )
 
-CheckCel = Callable[[Problems, str, str], None]
-"""``(problems, path, expression)``: adds causes for an expression that does not compile or costs too much."""
+
+class CheckCel(Protocol):
+    """Judges an expression: adds causes if it does not compile, is of the wrong type or costs too much."""
+
+    def __call__(self, problems: Problems, path: str, expression: str, /, *, derived: bool = False) -> int:
+        """``derived``: it makes an attribute instead of selecting devices. Gives the estimated cost, 0 for
+        what does not compile."""
+
 
 MAX_REQUESTS: Final = 32
 """Also the limit of constraints, configs, selectors and derived attributes."""
 MAX_FIRST_AVAILABLE: Final = 8
 MAX_CEL_BYTES: Final = 10 * 1024
+MAX_DERIVED_COST: Final = 1_000_000
+"""What all derived attributes of a claim together may cost by their estimates."""
 MAX_PARAMETERS_BYTES: Final = 10 * 1024
 
 _UNKNOWN_REQUEST: Final = (
@@ -48,6 +56,8 @@ def check_claim_spec(problems: Problems, spec: Mapping[str, Any], path: str, cel
     """``spec`` of a claim, or of a template's claim, at ``path``."""
     devices = spec.get("devices", {})
     path = f"{path}.devices"
+    costs: list[int] = []
+    judge = None if cel is None else _adding_costs(cel, costs)
     requests, constraints, configs = (devices.get(key, ()) for key in ("requests", "constraints", "config"))
     names = RequestNames(requests)
     if not problems.declared.too_many(f"{path}.requests", len(requests), MAX_REQUESTS):
@@ -55,7 +65,7 @@ def check_claim_spec(problems: Problems, spec: Mapping[str, Any], path: str, cel
         if declarative:
             problems.duplicate_items(requests, f"{path}.requests", "DeviceRequest", _name)
         for index, request in enumerate(requests):
-            _check_request(problems, request, f"{path}.requests[{index}]", cel, constraints)
+            _check_request(problems, request, f"{path}.requests[{index}]", judge, constraints)
         if not declarative:
             problems.duplicate_items(requests, f"{path}.requests", "DeviceRequest", _name)
     if not problems.declared.too_many(f"{path}.constraints", len(constraints), MAX_REQUESTS):
@@ -66,6 +76,21 @@ def check_claim_spec(problems: Problems, spec: Mapping[str, Any], path: str, cel
             place = f"{path}.config[{index}]"
             check_references(problems, config.get("requests", ()), f"{place}.requests", names)
             check_opaque(problems, config, place)
+    if sum(costs) % 2**64 > MAX_DERIVED_COST:  # Go's sum of uint64 wraps
+        text = "too complex, total cost of derived attribute CEL expressions in the claim exceeds cost limit"
+        problems.forbidden(path, text)
+
+
+def _adding_costs(cel: CheckCel, costs: list[int]) -> CheckCel:
+    """``cel``, with the costs of derived attributes noted."""
+
+    def judge(problems: Problems, path: str, expression: str, /, *, derived: bool = False) -> int:
+        cost = cel(problems, path, expression, derived=derived)
+        if derived:
+            costs.append(cost)
+        return cost
+
+    return judge
 
 
 class RequestNames:
@@ -107,8 +132,8 @@ def _check_request(
     if exactly is not None and alternatives:
         problems.invalid(path, None, f"{_ONE_REQUEST}, but multiple fields are set")
         declared_only = Problems(problems.rules)
-        _check_exact(declared_only, exactly, f"{path}.exactly", cel)
-        _check_alternatives(declared_only, request, path, cel, constraints)
+        _check_exact(declared_only, exactly, f"{path}.exactly", None)
+        _check_alternatives(declared_only, request, path, None, constraints)
         if problems.rules.declarative:
             problems.declared.absorb(declared_only.declared.causes)
     elif exactly is not None:
@@ -196,11 +221,13 @@ def check_selectors(
             _check_expression(problems, selector["cel"].get("expression", ""), f"{place}.expression", cel)
 
 
-def _check_expression(problems: Problems, expression: str, path: str, cel: CheckCel | None) -> None:
+def _check_expression(
+    problems: Problems, expression: str, path: str, cel: CheckCel | None, *, derived: bool = False
+) -> None:
     if byte_size(expression) > MAX_CEL_BYTES:
         problems.too_long(path, MAX_CEL_BYTES)
     elif cel is not None:
-        cel(problems, path, expression)
+        cel(problems, path, expression, derived=derived)
 
 
 def _named(constraints: Sequence[Mapping[str, Any]], *requests: str) -> frozenset[str]:
@@ -215,11 +242,7 @@ def _named(constraints: Sequence[Mapping[str, Any]], *requests: str) -> frozense
 def _check_derived(
     problems: Problems, request: Mapping[str, Any], path: str, cel: CheckCel | None, wanted: frozenset[str]
 ) -> None:
-    """Derived attributes: complete, unique, and each used by a constraint on this request.
-
-    Their expressions may be of any type an attribute has; ``cel`` judges selectors, so only the length is
-    looked at here.
-    """
+    """Derived attributes: complete, unique, and each used by a constraint on this request."""
     derived = request.get("derivedAttributes", ())
     place = f"{path}.derivedAttributes"
     seen: set[str] = set()
@@ -231,7 +254,9 @@ def _check_derived(
                 "this request"
             )
             problems.invalid(f"{place}[{index}].name", name, text)
-        _check_expression(problems, attribute.get("expression", ""), f"{place}[{index}].expression", None)
+        expression = attribute.get("expression")
+        if expression:
+            _check_expression(problems, expression, f"{place}[{index}].expression", cel, derived=True)
     for index, attribute in enumerate(derived):
         name = attribute.get("name", "")
         if name in seen:

@@ -76,8 +76,7 @@ def _check_type(problems: Problems, kind: str, data: Body, annotations: Body) ->
 def _check_metadata(problems: Problems, body: Body, old: Body | None) -> None:
     if old is not None:
         check_metadata_update(problems, body.get("metadata", {}), old.get("metadata", {}))
-    else:
-        check_metadata(problems, body.get("metadata", {}), dns_subdomain)
+    check_metadata(problems, body.get("metadata", {}), dns_subdomain)
 
 
 def _check_kept(problems: Problems, body: Body, old: Body, *fields: str) -> None:

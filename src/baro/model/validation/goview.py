@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from baro.model.decode.gotime import canonical_time
 from baro.model.quantity import Quantity
 from baro.model.schema import Field, TypeRef, object_type, resolve
 
@@ -118,7 +119,11 @@ def _versioned(value: Any, type_: TypeRef) -> Any:
 
 
 def _canonical(value: Any, type_: TypeRef) -> Any:
-    return str(Quantity.parse(value)) if type_.kind == "quantity" else value
+    if type_.kind == "quantity":
+        return str(Quantity.parse(value))
+    if type_.kind in ("time", "microTime") and isinstance(value, str):
+        return canonical_time(value, micro=type_.kind == "microTime")
+    return value
 
 
 def internal(

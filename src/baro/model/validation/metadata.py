@@ -6,46 +6,71 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from baro.model.gotext import go_quote
+from baro.model.schema import object_type
 from baro.model.validation.causes import Problems
 from baro.model.validation.goview import versioned
-from baro.model.validation.names import Found, byte_size, dns_subdomain, label_key, label_value
+from baro.model.validation.names import (
+    Found,
+    byte_size,
+    dns_subdomain,
+    label_key,
+    label_value,
+    path_segment,
+)
 
 _ANNOTATIONS_LIMIT: Final = 256 * 1024
 _STANDARD_FINALIZERS: Final = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 
 
 def check_metadata(
-    problems: Problems, metadata: Mapping[str, Any], name_rule: Callable[[str], Found]
+    problems: Problems,
+    metadata: Mapping[str, Any],
+    name_rule: Callable[[str], Found],
+    *,
+    any_finalizer: bool = False,
 ) -> None:
-    """``metadata`` of a new object. A name that the server will generate is not looked at."""
+    """``metadata`` of a new object. A name that the server will generate is not looked at.
+
+    ``any_finalizer``: without a domain, any name will do.
+    """
     name, prefix = metadata.get("name", ""), metadata.get("generateName", "")
     if prefix:
-        # The server appends letters, so a trailing dash of the prefix is fine.
-        masked = prefix[:-1] + "a" if prefix.endswith("-") and len(prefix) > 1 else prefix
-        problems.invalid("metadata.generateName", prefix, *name_rule(masked))
+        problems.invalid("metadata.generateName", prefix, *name_rule(masked_prefix(prefix)))
     if name:
         problems.invalid("metadata.name", name, *name_rule(name))
     elif not prefix:
         problems.required("metadata.name", "name or generateName is required")
-    check_common(problems, metadata)
+    check_common(problems, metadata, any_finalizer=any_finalizer)
 
 
-def check_common(problems: Problems, metadata: Mapping[str, Any]) -> None:
+def masked_prefix(prefix: str) -> str:
+    """``prefix`` as the server judges it: letters follow, so a dash at the end is fine.
+
+    The server takes the letter before the dash away as well, whatever it is.
+    """
+    return prefix[:-2] + "a" if prefix.endswith("-") and len(prefix) > 1 else prefix
+
+
+def check_common(problems: Problems, metadata: Mapping[str, Any], *, any_finalizer: bool = False) -> None:
     """All of ``metadata`` but the name."""
     if (generation := metadata.get("generation", 0)) < 0:
         problems.invalid("metadata.generation", generation, "must be greater than or equal to 0")
     check_labels(problems, metadata.get("labels", {}), "metadata.labels")
     check_annotations(problems, metadata.get("annotations", {}), "metadata.annotations")
     check_owners(problems, metadata.get("ownerReferences", ()))
-    check_finalizers(problems, metadata.get("finalizers", ()))
+    check_finalizers(problems, metadata.get("finalizers", ()), any_finalizer=any_finalizer)
 
 
-def check_metadata_update(problems: Problems, new: Mapping[str, Any], old: Mapping[str, Any]) -> None:
+def check_metadata_update(
+    problems: Problems, new: Mapping[str, Any], old: Mapping[str, Any], *, any_finalizer: bool = False
+) -> None:
     """``metadata`` of an object that replaces another: what it may hold, and no new finalizers at the end.
 
     Name, namespace, UID and resource version are compared before validation, by whoever holds the old object.
     """
-    check_common(problems, new)
+    prefix = new.get("generateName", "")
+    problems.invalid("metadata.generateName", prefix, *path_segment(prefix))
+    check_common(problems, new, any_finalizer=any_finalizer)
     if not old.get("deletionTimestamp"):
         return
     before = old.get("finalizers", ())
@@ -63,15 +88,14 @@ def check_owners(problems: Problems, owners: Sequence[Mapping[str, Any]]) -> Non
     for index, owner in enumerate(owners):
         place = f"{path}[{index}]"
         api_version = owner.get("apiVersion", "")
-        group, _, version = api_version.rpartition("/")
         if not api_version:
             problems.required(f"{place}.apiVersion", "must not be empty")
-        elif "/" in group or not version or api_version.startswith("/"):
+        elif api_version.count("/") > 1 or api_version.endswith("/"):
             problems.invalid(f"{place}.apiVersion", api_version, "must be <group>/<version> or <version>")
         for field in ("kind", "name", "uid"):
             if not owner.get(field):
                 problems.required(f"{place}.{field}", "must not be empty")
-        if (api_version, owner.get("kind")) == ("v1", "Event"):
+        if api_version in ("v1", "/v1") and owner.get("kind") == "Event":
             shown = versioned(owner, "meta/v1", "OwnerReference")
             problems.invalid(place, shown, "/v1, Kind=Event is disallowed from being an owner")
         if owner.get("controller"):
@@ -85,7 +109,7 @@ def check_owners(problems: Problems, owners: Sequence[Mapping[str, Any]]) -> Non
                 problems.invalid(path, listed, text)
 
 
-def check_finalizers(problems: Problems, finalizers: Sequence[str]) -> None:
+def check_finalizers(problems: Problems, finalizers: Sequence[str], *, any_finalizer: bool = False) -> None:
     """Qualified names with a domain, or one of the three that Kubernetes itself uses."""
     path = "metadata.finalizers"
     for finalizer in finalizers:
@@ -93,7 +117,7 @@ def check_finalizers(problems: Problems, finalizers: Sequence[str]) -> None:
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         text = "finalizer orphan and foregroundDeletion cannot be both set"
         problems.invalid(path, list(finalizers), text)
-    for index, finalizer in enumerate(finalizers):
+    for index, finalizer in enumerate(() if any_finalizer else finalizers):
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             text = "name is neither a standard finalizer name nor is it fully qualified"
             problems.invalid(f"{path}[{index}]", finalizer, text)
@@ -116,7 +140,10 @@ def check_template_metadata(problems: Problems, metadata: Mapping[str, Any], pat
     """``metadata`` of a template: labels and annotations only."""
     check_annotations(problems, metadata.get("annotations", {}), f"{path}.annotations")
     check_labels(problems, metadata.get("labels", {}), f"{path}.labels")
-    for field, value in metadata.items():
+    for field in object_type("meta/v1", "ObjectMeta").fields:
+        value = metadata.get(field)
+        if value is None:
+            continue
         pointer = field == "deletionGracePeriodSeconds"  # 0 is not "not set" there
         if field not in ("labels", "annotations") and (value or value in ([], {}) or pointer):
             shown = "uID" if field == "uid" else field  # the Go name with its first letter lowered
@@ -134,30 +161,35 @@ def check_node_selector(problems: Problems, selector: Mapping[str, Any], path: s
         problems.required(place, "must have at least one node selector term")
         return
     for index, term in enumerate(terms):
-        for at, requirement in enumerate(term.get("matchExpressions", ())):
-            _check_expression(problems, requirement, f"{place}[{index}].matchExpressions[{at}]")
-        for at, requirement in enumerate(term.get("matchFields", ())):
-            _check_field(problems, requirement, f"{place}[{index}].matchFields[{at}]")
+        check_node_term(problems, term, f"{place}[{index}]")
 
 
-def _check_expression(problems: Problems, requirement: Mapping[str, Any], path: str) -> None:
-    operator, values = requirement.get("operator", ""), requirement.get("values", ())
+def check_node_term(problems: Problems, term: Mapping[str, Any], path: str, *, values: bool = True) -> None:
+    """One term; ``values``: whether label values must be ones."""
+    for at, requirement in enumerate(term.get("matchExpressions", ())):
+        _check_expression(problems, requirement, f"{path}.matchExpressions[{at}]", values=values)
+    for at, requirement in enumerate(term.get("matchFields", ())):
+        _check_field(problems, requirement, f"{path}.matchFields[{at}]")
+
+
+def _check_expression(problems: Problems, requirement: Mapping[str, Any], path: str, *, values: bool) -> None:
+    operator, given = requirement.get("operator", ""), requirement.get("values", ())
     if operator in ("In", "NotIn"):
-        if not values:
+        if not given:
             problems.required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
     elif operator in ("Exists", "DoesNotExist"):
-        if values:
+        if given:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             problems.forbidden(f"{path}.values", text)
     elif operator in ("Gt", "Lt"):
-        if len(values) != 1:
+        if len(given) != 1:
             problems.required(
                 f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'"
             )
     else:
         problems.invalid(f"{path}.operator", operator, "not a valid selector operator")
     problems.invalid(f"{path}.key", requirement.get("key", ""), *label_key(requirement.get("key", "")))
-    for index, value in enumerate(values):
+    for index, value in enumerate(given if values else ()):
         problems.invalid(f"{path}.values[{index}]", value, *label_value(value))
 
 

@@ -96,6 +96,11 @@ def label_value(value: str) -> Found:
     return found
 
 
+def path_segment(name: str) -> Found:
+    """What may stand in a URL between two slashes; the rule for the beginning of any name."""
+    return tuple(f"may not contain '{char}'" for char in "/%" if char in name)
+
+
 def config_key(key: str) -> Found:
     """A key of a config map or secret: a file name."""
     found = _over(key, 253, "characters")
@@ -140,7 +145,12 @@ def check_driver(problems: Problems, path: str, name: str) -> None:
         return
     if byte_size(name) > _DOMAIN_LIMIT:
         problems.too_long(path, _DOMAIN_LIMIT)
-    problems.invalid(path, name, *dns_subdomain(name.lower()))
+    problems.invalid(path, name, *dns_subdomain(go_lower(name)))
+
+
+def go_lower(text: str) -> str:
+    """``text`` in lower case, letter by letter as Go does it."""
+    return text.replace("\u0130", "i").lower()
 
 
 def check_driver_declared(problems: Problems, path: str, name: str) -> None:
@@ -153,8 +163,11 @@ def check_driver_declared(problems: Problems, path: str, name: str) -> None:
         declared.required(path)
         return
     declared.invalid(path, name, *_over(name, 253, "bytes"))
-    if not re.fullmatch(_SUBDOMAIN, name, re.IGNORECASE | re.ASCII):
+    # Go takes two more letters for s and k where case does not matter; only one of them is one in lower case.
+    if not re.fullmatch(_SUBDOMAIN, name.replace("ſ", "s").replace("\u212a", "k"), re.IGNORECASE | re.ASCII):
         declared.invalid(path, name, regex_text(_CASELESS_TEXT, _SUBDOMAIN, "Example.com"))
+    elif byte_size(name) <= 253:
+        problems.invalid(path, name, *dns_subdomain(go_lower(name)))
     if len(name) > _DOMAIN_LIMIT:
         declared.too_long(path, _DOMAIN_LIMIT, "characters")
 

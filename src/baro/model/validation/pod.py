@@ -10,10 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from baro.model.validation.causes import Problems
-from baro.model.validation.metadata import check_labels, check_metadata
+from baro.model.validation.metadata import check_labels, check_metadata, check_node_selector, check_node_term
 from baro.model.validation.names import dns_label, dns_subdomain, label_key, label_value
 
 NODE_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+MAX_DEADLINE: Final = 2**31 - 1
+"""Seconds."""
+MAX_WEIGHT: Final = 100
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def check_pod(problems: Problems, body: Mapping[str, Any]) -> None:
@@ -28,13 +34,28 @@ def check_pod(problems: Problems, body: Mapping[str, Any]) -> None:
 def check_spec(problems: Problems, spec: Mapping[str, Any]) -> None:
     """What every pod's spec must satisfy, new or changed."""
     names: set[str] = set()
-    for index, claim in enumerate(spec.get("resourceClaims", ())):
+    listed = spec.get("resourceClaims", ())
+    for index, claim in enumerate(listed):
         _check_pod_claim(problems, claim, f"spec.resourceClaims[{index}]", names)
-    _check_containers(problems, spec, names)
+    # Containers may use any name that is listed, right or wrong.
+    _check_containers(problems, spec, {claim["name"] for claim in listed if claim.get("name")})
     check_labels(problems, spec.get("nodeSelector", {}), "spec.nodeSelector")
+    _check_node_affinity(problems, spec.get("affinity", {}).get("nodeAffinity", {}))
     _check_gates(problems, spec.get("schedulingGates", ()), "spec.schedulingGates")
+    if node := spec.get("nodeName", ""):
+        problems.invalid("spec.nodeName", node, *dns_subdomain(node))
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= MAX_DEADLINE:
+        text = f"must be between 1 and {MAX_DEADLINE}, inclusive"
+        problems.invalid("spec.activeDeadlineSeconds", deadline, text)
     for index, toleration in enumerate(spec.get("tolerations", ())):
         _check_toleration(problems, toleration, f"spec.tolerations[{index}]")
+    for field in ("containers", "initContainers"):
+        for index, container in enumerate(spec.get(field, ())):
+            image = container.get("image", "")
+            if image != image.strip():
+                text = "must not have leading or trailing whitespace"
+                problems.invalid(f"spec.{field}[{index}].image", image, text)
 
 
 def _check_containers(problems: Problems, spec: Mapping[str, Any], claims: set[str]) -> None:
@@ -48,16 +69,26 @@ def _check_containers(problems: Problems, spec: Mapping[str, Any], claims: set[s
                 problems.required(f"{path}.name")
             else:
                 problems.invalid(f"{path}.name", name, *dns_label(name))
-                if name in taken:
-                    problems.duplicate(f"{path}.name", name)
-                taken.add(name)
-            image = container.get("image", "")
-            if not image:
+            if not container.get("image"):
                 problems.required(f"{path}.image")
-            elif image != image.strip():
-                problems.invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
             used = container.get("resources", {}).get("claims", ())
             _check_container_claims(problems, used, f"{path}.resources.claims", claims)
+            if name in taken:
+                problems.duplicate(f"{path}.name", name)
+            elif name or field == "containers":  # of init containers, those without a name are not compared
+                taken.add(name)
+
+
+def _check_node_affinity(problems: Problems, affinity: Mapping[str, Any]) -> None:
+    path = "spec.affinity.nodeAffinity"
+    if (required := affinity.get(_REQUIRED)) is not None:
+        check_node_selector(problems, required, f"{path}.{_REQUIRED}")
+    for index, term in enumerate(affinity.get(_PREFERRED, ())):
+        place, weight = f"{path}.{_PREFERRED}[{index}]", term.get("weight", 0)
+        if not 0 < weight <= MAX_WEIGHT:
+            problems.invalid(f"{place}.weight", weight, f"must be in the range 1-{MAX_WEIGHT}")
+        # A wish may name label values that no node can have.
+        check_node_term(problems, term.get("preference", {}), f"{place}.preference", values=False)
 
 
 def _check_gates(problems: Problems, gates: Sequence[Mapping[str, Any]], path: str) -> None:
@@ -108,13 +139,13 @@ def _check_pod_claim(problems: Problems, claim: Mapping[str, Any], path: str, na
         problems.invalid(f"{path}.name", name, *dns_label(name))
         names.add(name)
     direct, template = claim.get("resourceClaimName"), claim.get("resourceClaimTemplateName")
-    internal = {"Name": name, "ResourceClaimName": direct, "ResourceClaimTemplateName": template}
+    shown = {"Name": name, "ResourceClaimName": direct, "ResourceClaimTemplateName": template}
     if direct is not None and template is not None:
         text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-        problems.invalid(path, internal, text)
+        problems.invalid(path, shown, text)
     if direct is None and template is None:
         text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-        problems.invalid(path, internal, text)
+        problems.invalid(path, shown, text)
     for field, value in (("resourceClaimName", direct), ("resourceClaimTemplateName", template)):
         if value is not None:
             problems.invalid(f"{path}.{field}", value, *dns_subdomain(value))
@@ -124,19 +155,24 @@ def _check_container_claims(
     problems: Problems, claims: Sequence[Mapping[str, Any]], path: str, names: set[str]
 ) -> None:
     """What a container uses: names from ``spec.resourceClaims``, nothing twice."""
-    seen: list[tuple[str, str]] = []
+    seen: set[str] = set()
     for index, claim in enumerate(claims):
         place = f"{path}[{index}]"
         name, request = claim.get("name", ""), claim.get("request", "")
         if not name:
             problems.required(place)
             continue
-        if request:
-            problems.invalid(f"{place}.request", request, *dns_label(request))
-        overlaps = any(n == name and (not r or not request or r == request) for n, r in seen)
-        if overlaps:
-            problems.duplicate(place, f"{name}/{request}" if (name, request) in seen and request else name)
-        seen.append((name, request))
+        if name in seen:  # all of it is used already
+            problems.duplicate(place, name)
+        else:
+            if request:
+                problems.invalid(f"{place}.request", request, *dns_label(request))
+            key = f"{name}/{request}" if request else name
+            if key in seen:
+                problems.duplicate(place, key)
+            elif not request and any("/" in one and one.partition("/")[0] == name for one in seen):
+                problems.duplicate(place, name)
+            seen.add(key)
         if name not in names:
             listed = f": {', '.join(sorted(names))}" if names else " which is empty"
             problems.not_found(place, name, f"must be one of the names in pod.spec.resourceClaims{listed}")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from baro.model.validation.causes import Problems
 from baro.model.validation.goview import internal
-from baro.model.validation.metadata import check_metadata_update
+from baro.model.validation.metadata import check_metadata, check_metadata_update
 from baro.model.validation.names import dns_subdomain, label_key
 from baro.model.validation.pod import check_spec
 
@@ -28,6 +28,9 @@ _SYSTEM_CONDITIONS: Final = frozenset({"PodScheduled", "Ready", "Initialized"})
 _TERMS: Final = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
+_NO_TERMS: Final[tuple[Body, ...]] = ()
+"""Where none are given, which the server tells from an empty list."""
+
 
 # --- spec ------------------------------------------------------------------------------------------------
 
@@ -38,6 +41,7 @@ def check_pod_update(problems: Problems, new: Body, old: Body) -> None:
     The server adds a difference of Go structs to the last message, which is left out here.
     """
     check_metadata_update(problems, new.get("metadata", {}), old.get("metadata", {}))
+    check_metadata(problems, new.get("metadata", {}), dns_subdomain)
     spec, before = new.get("spec", {}), old.get("spec", {})
     check_spec(problems, spec)
     for field in ("containers", "initContainers"):
@@ -50,8 +54,9 @@ def check_pod_update(problems: Problems, new: Body, old: Body) -> None:
         text = "existing toleration can not be modified except its tolerationSeconds"
         problems.forbidden("spec.tolerations", text)
     gates = [gate.get("name", "") for gate in before.get("schedulingGates", ())]
-    for index, gate in enumerate(spec.get("schedulingGates", ())):
-        if (name := gate.get("name", "")) not in gates:
+    last = {gate.get("name", ""): index for index, gate in enumerate(spec.get("schedulingGates", ()))}
+    for name, index in last.items():  # a gate that stands there twice is named once
+        if name not in gates:
             text = f"only deletion is allowed, but found new scheduling gate '{name}'"
             problems.forbidden(f"spec.schedulingGates[{index}].name", text)
     if gates:
@@ -91,12 +96,14 @@ def _check_narrowing(problems: Problems, spec: Body, before: Body) -> None:
     selector = spec.get("nodeSelector", {})
     if any(selector.get(key) != value for key, value in before.get("nodeSelector", {}).items()):
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-        problems.invalid("spec.nodeSelector", spec.get("nodeSelector"), text)
+        shown = spec.get("nodeSelector")
+        problems.invalid("spec.nodeSelector", shown and dict(sorted(shown.items())), text)
     earlier, terms = _terms(before), _terms(spec)
-    if not earlier or terms == earlier:
+    if not earlier or list(terms) == list(earlier):
         return
     if len(terms) != len(earlier):
-        shown = [internal(term, "v1", "NodeSelectorTerm") for term in terms] or None
+        given = terms is not _NO_TERMS
+        shown = [internal(term, "v1", "NodeSelectorTerm") for term in terms] if given else None
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
         problems.invalid(_TERMS, shown, text)
         return
@@ -107,9 +114,10 @@ def _check_narrowing(problems: Problems, spec: Body, before: Body) -> None:
             problems.invalid(f"{_TERMS}[{index}]", shown_term, text)
 
 
-def _terms(spec: Body) -> list[Body]:
+def _terms(spec: Body) -> Sequence[Body]:
     affinity = spec.get("affinity", {}).get("nodeAffinity", {})
-    return list(affinity.get(_REQUIRED, {}).get("nodeSelectorTerms", ()))
+    found: Sequence[Body] = affinity.get(_REQUIRED, {}).get("nodeSelectorTerms", _NO_TERMS)
+    return found
 
 
 def _only_adds(term: Body, before: Body) -> bool:
@@ -132,7 +140,12 @@ def _fixed(spec: Body, before: Body, *, gated: bool) -> dict[str, Any]:
         before.get("terminationGracePeriodSeconds"),
     ):
         free.add("terminationGracePeriodSeconds")
-    fixed = {name: value for name, value in spec.items() if name not in free and value not in ([], {})}
+    # Empty lists and maps are as good as none; an empty affinity is one.
+    fixed = {
+        name: value
+        for name, value in spec.items()
+        if name not in free and (value not in ([], {}) or name == "affinity")
+    }
     if gated:  # of an affinity only the nodes' part is open
         fixed["affinity"] = {k: v for k, v in spec.get("affinity", {}).items() if k != "nodeAffinity" and v}
     for field in ("containers", "initContainers"):
@@ -151,6 +164,9 @@ def check_pod_status(problems: Problems, new: Body, old: Body) -> None:
     check_metadata_update(problems, new.get("metadata", {}), old.get("metadata", {}))
     status, before = new.get("status", {}), old.get("status", {})
     for index, condition in enumerate(status.get("conditions", ())):
+        if (generation := condition.get("observedGeneration", 0)) < 0:
+            path = f"status.conditions[{index}].observedGeneration"
+            problems.invalid(path, generation, "must be a non-negative integer")
         if (kind := condition.get("type", "")) not in _SYSTEM_CONDITIONS:
             problems.invalid(f"status.conditions[{index}].Type", kind, *label_key(kind))
     _check_nominated(problems, status, before, bound=bool(old.get("spec", {}).get("nodeName")))

@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Final
 
+from baro.model.quantity import NANO, Quantity
 from baro.model.validation.rules import Rules
 
 Body = dict[str, Any]
 
+_MILLI: Final = NANO // 1000
 _GROUP: Final = "resource.k8s.io/"
 _LIST_VALUES: Final = ("ints", "bools", "strings", "versions")
 _SELECTION: Final = ("nodeName", "nodeSelector", "allNodes")
@@ -35,6 +37,8 @@ def prepare_create(body: Mapping[str, Any], rules: Rules) -> Body:
         new.pop("status", None)
     set_defaults(new, rules.version)
     drop_disabled(new, None, rules)
+    _drop_repeated_owners(new)
+    _round_resources(new)
     return new
 
 
@@ -42,6 +46,8 @@ def prepare_update(body: Mapping[str, Any], old: Mapping[str, Any], rules: Rules
     """``body`` with what this write may not touch put back from ``old``."""
     new = _copy(body)
     set_defaults(new, rules.version)
+    _drop_repeated_owners(new)
+    _round_resources(new)
     metadata, before = new.setdefault("metadata", {}), old.get("metadata", {})
     for name in _SERVER_METADATA:
         if name != "uid" or not metadata.get("uid"):
@@ -65,6 +71,32 @@ def stored(body: Mapping[str, Any]) -> Body:
     found = _copy(body)
     set_defaults(found)
     return found
+
+
+def _drop_repeated_owners(body: Body) -> None:
+    """Of equal owner references the server keeps the first (and warns)."""
+    metadata = body.get("metadata") or {}
+    kept: list[Body] = []
+    told: list[Body] = []
+    for owner in metadata.get("ownerReferences") or ():
+        plain = {field: value for field, value in owner.items() if value is not None and value != ""}
+        if plain not in told:
+            told.append(plain)
+            kept.append(owner)
+    if kept:
+        metadata["ownerReferences"] = kept
+
+
+def _round_resources(body: Body) -> None:
+    """Amounts of a node are kept in thousandths, rounded up."""
+    if (body.get("apiVersion"), body.get("kind")) != ("v1", "Node"):
+        return
+    for field in ("capacity", "allocatable"):
+        amounts = (body.get("status") or {}).get(field) or {}
+        for name, raw in amounts.items():
+            quantity = Quantity.parse(raw)
+            if quantity.scaled % _MILLI:
+                amounts[name] = str(Quantity.from_scaled(quantity.milli_value() * _MILLI, quantity.format))
 
 
 def _copy(body: Mapping[str, Any]) -> Body:
@@ -100,6 +132,8 @@ def set_defaults(body: Body, version: str = "v1") -> None:
     for request in _requests(body):
         for exact in _exacts(request):
             flat = version == "v1beta1" and exact is request.get("exactly")
+            if flat and exact.get("tolerations") == []:
+                del exact["tolerations"]  # converted item by item, so that no items are no list
             if not flat or exact.get("deviceClassName"):
                 default_count(exact)
             _default_operators(exact)

@@ -92,7 +92,8 @@ def check_device_class(
 def check_taint_rule(
     problems: Problems, body: Mapping[str, Any], old: Mapping[str, Any] | None = None
 ) -> None:
-    check_metadata(problems, body.get("metadata", {}), dns_subdomain)
+    if old is None:
+        check_metadata(problems, body.get("metadata", {}), dns_subdomain)
     spec = body.get("spec", {})
     selector = spec.get("deviceSelector", {})
     if "driver" in selector:

@@ -1,0 +1,47 @@
+"""Real API servers' answers to small writes, each of which was once judged otherwise here.
+
+``recorded/VERSION.jsonl`` is the work of ``python -m tests.cluster.record --kube-version VERSION``, which
+writes it anew. All files ask the same.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from baro.conformance.validation import agreement, answer, sent
+
+RECORDED: Final = Path(__file__).with_name("recorded")
+VERSIONS: Final = tuple(path.stem for path in sorted(RECORDED.glob("*.jsonl")))
+IN_ANY_ORDER: Final = frozenset({"node/broken-amounts"})
+"""Their causes come out of a map, which the server walks in any order."""
+
+
+@cache
+def records(version: str) -> dict[str, dict[str, Any]]:
+    lines = (RECORDED / f"{version}.jsonl").read_text(encoding="utf-8").splitlines()
+    return {record["name"]: record for record in map(json.loads, lines)}
+
+
+def test_every_version_was_asked_the_same() -> None:
+    assert "1.37" in VERSIONS
+    asked = [list(records(version)) for version in VERSIONS]
+    assert all(names == asked[0] for names in asked)
+
+
+@pytest.mark.parametrize(
+    ("version", "name"), [(version, name) for version in VERSIONS for name in records(version)]
+)
+def test_a_write_is_answered_as_the_real_server_answered_it(version: str, name: str) -> None:
+    record = records(version)[name]
+    ours = answer(record, version)
+    agreed = agreement(ours, record, sent(record))
+    assert all(agreed.values()), (agreed, ours, record)
+    assert ours.code == record["code"]
+    if name not in IN_ANY_ORDER:
+        paths = list(dict.fromkeys((cause["field"], cause["message"]) for cause in record.get("causes", ())))
+        assert [(cause.path, cause.message) for cause in ours.causes] == paths
