@@ -161,6 +161,33 @@ def test_real_servers_and_we_agree_on_every_recorded_write(version: str) -> None
 # --- cel and allocate ------------------------------------------------------------------------------------
 
 
+def test_validate_names_each_record_that_cannot_be_used_and_answers_the_others(
+    run: Run, tmp_path: Path
+) -> None:
+    rule = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "namespace": "n"}}
+    good = {"name": "good", "operation": "create", "object": rule}
+    lines = [
+        json.dumps(good),
+        json.dumps({"nmae": "x", "objct": rule}),
+        json.dumps(good)[:-9],
+        json.dumps({**good, "name": "op", "operation": "destroy"}),
+        json.dumps({"name": "text", "raw": 5}),
+        json.dumps({**good, "name": "old", "operation": "update"}),
+        json.dumps({**good, "name": "huge", "raw": "[" * 1_000_000}),
+        "[]",
+    ]
+    path = tmp_path / "records.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    code, out, err = run("validate", str(path))
+    assert code == 3
+    assert [json.loads(line)["name"] for line in out.splitlines()] == ["good", "huge"]
+    errors = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert [line.split(": ")[1] for line in errors] == [
+        f"{path}:2", f"{path}:3", f"{path}:4, op", f"{path}:5, text", f"{path}:6, old", f"{path}:8",
+    ]  # fmt: skip
+    assert err.splitlines()[-1] == "6 of 8 records could not be used"
+
+
 def test_cel_answers_with_the_keys_of_the_oracle(run: Run, tmp_path: Path) -> None:
     device = {"name": "gpu", "driver": "d.example.com", "attributes": {"n": {"int": 4}}}
     right = {
@@ -290,6 +317,7 @@ def test_allocate_compares_devices_under_first_fit_only(run: Run, tmp_path: Path
     assert code == 1
     assert "differs: one: devices" in err
     assert run("allocate", "--policy", "topology", file)[0] == 0
+    assert run("allocate", "--policy", "best-effort", file)[0] == 0
 
 
 def test_a_document_of_instances_is_read_like_lines(run: Run, tmp_path: Path) -> None:
@@ -301,7 +329,13 @@ def test_a_document_of_instances_is_read_like_lines(run: Run, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("name", "policy"),
-    [("cases", "first-fit"), ("cases", "topology"), ("oracle", "topology"), ("slow", "topology")],
+    [
+        ("cases", "first-fit"),
+        ("cases", "topology"),
+        ("cases", "best-effort"),
+        ("oracle", "topology"),
+        ("slow", "topology"),
+    ],
 )
 def test_upstream_and_we_agree_about_whole_documents(run: Run, name: str, policy: str) -> None:
     # The oracle under first-fit is the allocator's own test.
@@ -364,7 +398,10 @@ def test_a_missing_file_is_an_error(run: Run, tmp_path: Path) -> None:
 @settings(deadline=None, max_examples=100)
 @given(st.dictionaries(st.sampled_from(["object", "old", "raw", "path", "operation", "name"]), JSON))
 def test_garbage_records_are_answered_without_a_traceback(record: dict[str, Any]) -> None:
-    answer = validation.answer({"operation": "create", **record})
+    try:
+        answer = validation.answer({"operation": "create", **record})
+    except InputError:
+        return  # one clear error, with its line: see the test of records that are none
     json.dumps(answer.document("x"))
 
 

@@ -56,7 +56,7 @@ def test_without_a_name_all_pending_pods_are_explained(run: Run) -> None:
     assert code == 1
     assert report["kind"] == "ExplanationList"
     assert [item["subject"]["name"] for item in report["items"]] == [
-        "gated", "notebook", "old-style", "tp4", "typo",
+        "gated", "infer-2", "notebook", "old-style", "tp4", "typo",
     ]  # fmt: skip
 
 

@@ -230,6 +230,69 @@ def test_version_and_gates_decide_whether_taint_rules_count(
     assert report["error"] is None
 
 
+METRICS = """# TYPE kubernetes_feature_enabled gauge
+kubernetes_feature_enabled{name="DRADeviceTaintRules",stage="BETA"} %d
+kubernetes_feature_enabled{name="NobodyKnowsThis",stage="ALPHA"} 1
+"""
+
+
+@pytest.mark.parametrize("command", ["place", "explain"])
+@pytest.mark.parametrize(
+    ("version", "gate", "options", "fits"),
+    [
+        (None, None, (), False),
+        ("v1.37.2", None, (), False),
+        ("v1.36.4-gke.1", None, (), True),
+        ("v1.36.4", 1, (), False),
+        ("v1.37.2", 0, (), True),
+        (None, 0, (), True),
+        ("v1.37.2", 0, ("--feature-gates", "DRADeviceTaintRules=true"), False),
+        ("v1.37.2", 0, ("--kube-version", "1.37"), False),
+        ("v1.36.4", None, ("--kube-version", "1.37"), False),
+        ("v1.99.0", None, (), False),
+        ("nightly", None, (), False),
+    ],
+)
+def test_the_clusters_version_and_gates_are_taken_from_what_lies_beside_the_dump(
+    tmp_path: Path,
+    run: Run,
+    command: str,
+    version: str | None,
+    gate: int | None,
+    options: tuple[str, ...],
+    fits: bool,
+) -> None:
+    """Rules that taint devices are on in 1.37 and off in 1.36. The command line counts before all."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {
+            "containers": [{"name": "c", "image": "i"}],
+            "resourceClaims": [{"name": "one", "resourceClaimName": "one"}],
+        },
+    }
+    paths = [dump.write(tmp_path / "c.yaml", [*MISSION, RULE, dump.claim("one"), pod])]
+    if version is not None:
+        (tmp_path / "version.json").write_text(json.dumps({"serverVersion": {"gitVersion": version}}))
+        paths.append(str(tmp_path / "version.json"))
+    if gate is not None:
+        (tmp_path / "metrics.txt").write_text(METRICS % gate)
+        paths.append(str(tmp_path / "metrics.txt"))
+    given = [word for path in paths for word in ("--from", path)]
+    code, out, err = run(command, *given, *options)
+    assert code == (0 if fits else 1), out + err
+    differs = gate is not None and "--kube-version" not in options
+    assert ("differ from the defaults" in err) == differs, err
+
+
+def test_a_gate_that_no_version_has_is_said_before_anything_is_read(run: Run) -> None:
+    for command in ("place", "explain"):
+        code, _, err = run(command, "--from", "nowhere.yaml", "--feature-gates", "DRANothing=true")
+        assert code == 2
+        assert "DRANothing" in err
+
+
 def test_a_prioritized_list_without_its_gate_is_an_error_in_upstreams_words(tmp_path: Path, run: Run) -> None:
     wanted = dump.claim("one")
     alternative = {"name": "any", "deviceClassName": "gpu.nvidia.com"}

@@ -18,11 +18,14 @@ from baro.kube.reading import read_cluster
 from baro.model.findings import table
 from baro.model.kinds.core import Node, Pod
 from tests.support import real_pending as pending
+from tests.support import real_pending_rules as rules
 from tests.support.real_access import Cluster, ExternalCluster, eventually
 
 Crowd = tuple[KubeClient, str]
 """A client and the namespace of the pods."""
 WAIT_S = 60.0
+SCENES = (*pending.scenes(), *rules.scenes())
+HOLDERS = (*pending.holders(), *rules.holders())
 pytestmark = pytest.mark.timeout(400)
 
 
@@ -31,21 +34,24 @@ def crowd(cluster: Cluster) -> Iterator[Crowd]:
     """Nodes, devices, holders that run, and then the pods that stay pending."""
     if isinstance(cluster, ExternalCluster):
         pytest.skip("kube-scheduler counts all nodes, and those of somebody else's cluster are not expected")
-    fixed = [*pending.nodes(), *pending.slices(), *pending.classes(), *pending.rules()]
+    fixed = [
+        *pending.nodes(), *pending.slices(), *pending.classes(), *pending.rules(),
+        *rules.fixed(),
+    ]  # fmt: skip
     with cluster.namespace() as namespace, KubeClient.connect(kubeconfig_path=str(cluster.kubeconfig)) as api:
         if not read_cluster(api, namespace=namespace).server_version.startswith("v1.37"):
             pytest.skip("the pods use what 1.37 has by default: taint rules, counters, extended resources")
         cluster.apply(_list(fixed))
         for name in pending.NODES:
             eventually(lambda name=name: _ready(api, name), f"node {name} ready", timeout_s=WAIT_S)  # type: ignore[misc]
-        holders = list(pending.holders())
+        holders = list(HOLDERS)
         cluster.apply(_list(_bodies(holders)), namespace=namespace)
         for scene in holders:
             name = scene.pod["metadata"]["name"]
             eventually(lambda name=name: _bound(api, namespace, name), f"{name} bound", timeout_s=WAIT_S)  # type: ignore[misc]
         cluster.kubectl("cordon", pending.CORDONED)
         cluster.kubectl("taint", "node", pending.TAINTED, "maintenance=now:NoSchedule")
-        waiting = pending.scenes()
+        waiting = SCENES
         cluster.apply(_list(_bodies(waiting)), namespace=namespace)
         for scene in waiting:
             name = scene.pod["metadata"]["name"]
@@ -85,7 +91,7 @@ def _said(api: KubeClient, namespace: str, name: str) -> str | None:
 def _explained(crowd: Crowd) -> dict[str, Explanation]:
     api, namespace = crowd
     world = World(read_cluster(api, namespace=namespace), Options())
-    names = [scene.pod["metadata"]["name"] for scene in pending.scenes()]
+    names = [scene.pod["metadata"]["name"] for scene in SCENES]
     return {name: explain(world, Subject("pod", (namespace, name))) for name in names}
 
 
@@ -98,7 +104,7 @@ def test_the_verdict_for_more_than_fifty_pending_pods_is_kube_schedulers(
     def settled() -> bool:
         differing.clear()
         said = _explained(crowd)
-        for scene in pending.scenes():
+        for scene in SCENES:
             name = scene.pod["metadata"]["name"]
             differing.update(_difference(name, said[name], scene.said))
         return not differing
@@ -137,11 +143,30 @@ def test_every_pending_pod_has_a_cause_with_a_known_code(crowd: Crowd) -> None:
 def test_holders_are_explained_as_placed(crowd: Crowd) -> None:
     api, namespace = crowd
     world = World(read_cluster(api, namespace=namespace), Options())
-    for scene in pending.holders():
+    for scene in HOLDERS:
         name = scene.pod["metadata"]["name"]
         said = explain(world, named(world, f"pod/{namespace}/{name}"))
         assert said.verdict is Verdict.PLACED, (name, said.headline)
         assert said.node in pending.NODES
+
+
+def test_pods_that_ask_for_nearly_the_same_run(crowd: Crowd, cluster: Cluster) -> None:
+    api, namespace = crowd
+    cluster.apply(_list(_bodies(rules.fitting())), namespace=namespace)
+    for scene in rules.fitting():
+        name = scene.pod["metadata"]["name"]
+        eventually(lambda name=name: _bound(api, namespace, name), f"{name} bound", timeout_s=WAIT_S)  # type: ignore[misc]
+
+
+def test_a_port_that_is_given_back_lets_the_pod_run(crowd: Crowd, cluster: Cluster) -> None:
+    """Changes the cluster, as the next test does."""
+    api, namespace = crowd
+    said = _explained(crowd)["port-taken"]
+    assert any("hold-web" in line for cause in said.causes for line in cause.evidence)
+    cluster.kubectl("-n", namespace, "delete", "pod", "hold-web", "--wait=false")
+    eventually(
+        lambda: _bound(api, namespace, "port-taken"), "pod bound after the port is free", timeout_s=WAIT_S
+    )
 
 
 def test_a_release_that_is_told_really_lets_the_pod_run(crowd: Crowd, cluster: Cluster) -> None:

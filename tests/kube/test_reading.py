@@ -137,6 +137,53 @@ def test_a_list_whose_token_expires_begins_again(server: Server) -> None:
     assert found.missing == ()
 
 
+FAMILY = """# HELP apiserver_request_total x
+apiserver_request_total 1
+kubernetes_feature_enabled{name="DRAAdminAccess",stage=""} 1
+kubernetes_feature_enabled{name="DRADeviceTaintRules",stage="BETA"} 0
+workqueue_depth 1
+"""
+
+
+def test_gates_are_read_from_the_metrics_and_kept_in_a_snapshot(server: Server) -> None:
+    server.instead["/metrics"] = lambda _: httpx2.Response(200, text=FAMILY)
+    found = read_cluster(server.client())
+    assert found.feature_gates == {"DRAAdminAccess": True, "DRADeviceTaintRules": False}
+    assert found.missing == ()
+    record = next(iter(objects(found)))
+    assert record["featureGates"] == found.feature_gates
+
+
+def test_a_long_page_of_metrics_is_not_read_to_its_end(server: Server) -> None:
+    read: list[int] = []
+
+    def pieces() -> Iterator[bytes]:
+        for number in range(1000):
+            read.append(number)
+            yield FAMILY.encode() if number == 3 else b"x_total 1\n" * 1000
+
+    server.instead["/metrics"] = lambda _: httpx2.Response(200, content=pieces())
+    assert len(read_cluster(server.client()).feature_gates) == 2
+    assert len(read) < 10
+
+
+def test_metrics_that_may_not_be_read_are_named_and_the_lists_are_read(server: Server) -> None:
+    server.instead["/metrics"] = _refuse
+    found = read_cluster(server.client())
+    assert len(found.documents) == sum(map(len, LISTS.values()))
+    assert found.feature_gates == {}
+    assert [item.source for item in found.missing] == ["metrics"]
+    assert "the defaults of its version are assumed" in found.missing[0].why
+    assert "kubectl auth can-i get /metrics" in found.missing[0].next_step
+
+
+@pytest.mark.parametrize("body", ["", "<html>", "kubernetes_feature_enabled{", "\0\0"])
+def test_a_page_of_something_else_tells_no_gates(server: Server, body: str) -> None:
+    server.instead["/metrics"] = lambda _: httpx2.Response(200, text=body)
+    found = read_cluster(server.client())
+    assert (found.feature_gates, found.missing) == ({}, ())
+
+
 @pytest.mark.parametrize("path", LISTS)
 def test_a_right_taken_away_is_named_with_verb_and_resource_and_the_rest_is_read(
     server: Server, path: str
@@ -272,15 +319,19 @@ def test_the_reader_has_exactly_the_rights_that_reading_uses() -> None:
         (verb, group, resource)
         for rule in reader["rules"]
         for verb in rule["verbs"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
+        for group in rule.get("apiGroups", ())
+        for resource in rule.get("resources", ())
     }
     assert granted == {("list", source.group, source.plural) for source in SOURCES}
+    urls = [(rule["verbs"], rule["nonResourceURLs"]) for rule in reader["rules"] if "nonResourceURLs" in rule]
+    assert urls == [(["get"], ["/metrics"])]
 
 
 def test_nothing_that_may_hold_secrets_is_read_and_the_lint_role_is_bound_to_nobody() -> None:
     documents = list(yaml.safe_load_all(RBAC.read_text()))
-    named = {name for item in documents for rule in item.get("rules", ()) for name in rule["resources"]}
+    named = {
+        name for item in documents for rule in item.get("rules", ()) for name in rule.get("resources", ())
+    }
     assert not named & {"secrets", "configmaps", "*"}
     bound = {item["roleRef"]["name"] for item in documents if item["kind"].endswith("Binding")}
     assert bound == {"baro-reader"}
@@ -315,3 +366,26 @@ def test_a_snapshot_of_a_live_server_gives_the_report_of_the_server(live: str, t
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects(evidence))}))
     again = diagnose(read_files([file]))
     assert {**document(again, summarise(again)), "origin": ""} == {**report, "origin": ""}
+
+
+def test_a_connection_that_is_not_made_is_tried_once_more(server: Server) -> None:
+    """A busy server may drop a handshake; one that refuses is asked twice and no more."""
+    tried: list[str] = []
+
+    def drop(request: httpx2.Request) -> httpx2.Response:
+        tried.append(request.url.path)
+        if len(tried) == 1:
+            raise httpx2.ConnectError("EOF occurred in violation of protocol")
+        return _page(server.lists["/api/v1/nodes"], request)
+
+    def refuse(request: httpx2.Request) -> httpx2.Response:
+        tried.append(request.url.path)
+        raise httpx2.ConnectError("connection refused")
+
+    server.instead["/api/v1/nodes"] = drop
+    found = read_cluster(server.client())
+    assert (len(found.snapshot.nodes), found.missing, len(tried)) == (2, (), 2)
+    tried.clear()
+    server.instead["/api/v1/nodes"] = refuse
+    found = read_cluster(server.client())
+    assert ([item.source for item in found.missing], len(tried)) == (["nodes"], 2)

@@ -9,7 +9,7 @@ from baro.kube.client import KubeClient
 from baro.model.kinds.core import Namespace
 from baro.model.kinds.resource import DeviceClass
 from baro.model.load import load_paths
-from tests.support.acceptance import DEVICE_CLASSES
+from tests.support.acceptance_objects import DEVICE_CLASSES
 from tests.support.acceptance_planner import Right
 
 

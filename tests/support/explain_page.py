@@ -10,8 +10,11 @@ import yaml
 from baro.model.kinds.base import KubeObject
 from baro.model.kinds.core import Taint
 from baro.model.kinds.resource import Device
+from tests.support import explain_documents
 from tests.support.cluster import attribute, claim, device, device_class, holding, node_slice, request
 from tests.support.explain import node, pod, reserved, selector
+from tests.support.explain_documents import HOST
+from tests.support.real_pending_rules import apart, terms
 
 H200, H100 = "NVIDIA H200 NVL", "NVIDIA H100 80GB HBM3"
 MODEL = "device.attributes['gpu.nvidia.com'].productName"
@@ -40,13 +43,14 @@ def objects() -> list[KubeObject]:
     """Nodes ``h200-1`` and ``h100-1``, ``h200-2`` in maintenance; claims that hold GPUs; pods that wait."""
     held = {"train-a": ["gpu-2"], "train-b": ["gpu-6"], "train-c": ["gpu-7"]}
     island = "gpu.nvidia.com/nvlinkDomain"
+    maintenance = Taint(key="maintenance", value="firmware", effect="NoSchedule")
     llm = msgspec.structs.replace(
         holding("h100-1", "gpu-0", "gpu-1", "gpu-2", "gpu-3", name="llm"), spec=claim(request(count=4)).spec
     )
     return [
-        node("h200-1"),
-        node("h200-2", taints=[Taint(key="maintenance", value="firmware", effect="NoSchedule")]),
-        node("h100-1"),
+        node("h200-1", labels={HOST: "h200-1"}),
+        node("h200-2", labels={HOST: "h200-2"}, taints=[maintenance]),
+        node("h100-1", labels={HOST: "h100-1"}),
         device_class("gpu.nvidia.com"),
         node_slice("h200-1", _gpus(H200, "143771Mi")),
         node_slice("h200-2", _gpus(H200, "143771Mi")),
@@ -69,9 +73,18 @@ def objects() -> list[KubeObject]:
     ]
 
 
+def _infer() -> list[dict[str, Any]]:
+    """A service that wants each of its pods on a node of its own."""
+    labels = {"app": "infer"}
+    return [
+        explain_documents.pod(name, on, labels=labels, **apart(terms(labels, HOST)))
+        for name, on in (("infer-0", "h200-1"), ("infer-1", "h100-1"), ("infer-2", ""))
+    ]
+
+
 def dump() -> str:
     """The cluster as ``kubectl get -o yaml`` would give it."""
-    bodies: list[dict[str, Any]] = [item.to_dict() for item in objects()]
+    bodies: list[dict[str, Any]] = [*(item.to_dict() for item in objects()), *_infer()]
     return "---\n".join(
         yaml.safe_dump(body, sort_keys=False, default_flow_style=None, width=110) for body in bodies
     )

@@ -37,7 +37,11 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
 def nodes() -> Iterator[Body]:
     """Nodes with room for 16 CPUs; taints and cordon come when the holders run."""
-    more = {PLAIN: {"zone": "west"}, BIG: {"zone": "east"}}
+    more = {
+        PLAIN: {"zone": "west", "rack": "r1"},
+        BIG: {"zone": "east", "rack": "r1"},
+        COUNTED: {"rack": "r2"},
+    }
     for name in NODES:
         has = {"cpu": "16", "memory": "64Gi", "pods": "20", "ephemeral-storage": "10Gi"}
         if name == COUNTED:
@@ -210,12 +214,17 @@ def holders() -> Iterator[Scene]:
     }
     for name, wanted in held.items():
         yield Scene(pod=pod(name, name), before=(claim(name, wanted),))
-    on_counted = {"nodeSelector": {"kubernetes.io/hostname": COUNTED}}
+    on_counted = on(COUNTED)
     yield Scene(pod=pod("hold-counted", requests={"nvidia.com/gpu": "5"}, **on_counted))
     yield Scene(pod=pod("hold-cpu", requests={"cpu": "8"}, nodeSelector={"kubernetes.io/hostname": BIG}))
 
 
-def _with(
+def on(node: str) -> Body:
+    """A spec for that node alone."""
+    return {"nodeSelector": {"kubernetes.io/hostname": node}}
+
+
+def with_one(
     name: str, *requests: Body, spec: Body | None = None, asks: Body | None = None, **devices: Any
 ) -> Scene:
     """A pod with one claim of the same name."""
@@ -235,57 +244,57 @@ def _matching(attribute: str, *requests: str) -> Body:
 
 def _devices() -> Iterator[Scene]:
     """Published, class, selectors, use, taints."""
-    yield _with("too-many", request("gpu", 30))
-    yield _with("over-32", request("gpu", 33))
-    yield _with("no-model", request("gpu", 1, model("H100")))
-    yield _with("no-model-2", request("gpu", 2, f"{GPU}.kind == 'gpu'", model("H500")))
-    yield _with("wrong-type", request("gpu", 1, f"{GPU}.numa == '0'"))
-    yield _with("runtime-error", request("gpu", 1, f"{GPU}.modle == 'H200'"))
-    yield _with(
+    yield with_one("too-many", request("gpu", 30))
+    yield with_one("over-32", request("gpu", 33))
+    yield with_one("no-model", request("gpu", 1, model("H100")))
+    yield with_one("no-model-2", request("gpu", 2, f"{GPU}.kind == 'gpu'", model("H500")))
+    yield with_one("wrong-type", request("gpu", 1, f"{GPU}.numa == '0'"))
+    yield with_one("runtime-error", request("gpu", 1, f"{GPU}.modle == 'H200'"))
+    yield with_one(
         "memory-80gi",
         request(
             "gpu", 1, model("H200"), f"device.capacity['{DRIVER}'].memory.compareTo(quantity('80Gi')) >= 0"
         ),
     )
-    yield _with("second-selector", request("gpu", 1, model("H200"), f"{GPU}.kind == 'mig'"))
-    yield _with("class-of-nobody", request("gpu", 1, of="x-none"))
-    yield _with("class-missing", request("gpu", 1, of="x-gpus"))
-    yield _with("sub-class-missing", {"name": "gpu", "firstAvailable": [
+    yield with_one("second-selector", request("gpu", 1, model("H200"), f"{GPU}.kind == 'mig'"))
+    yield with_one("class-of-nobody", request("gpu", 1, of="x-none"))
+    yield with_one("class-missing", request("gpu", 1, of="x-gpus"))
+    yield with_one("sub-class-missing", {"name": "gpu", "firstAvailable": [
         {"name": "a", "deviceClassName": "x-gpu", "count": 30}, {"name": "b", "deviceClassName": "y-gpu"},
     ]})  # fmt: skip
-    yield _with("all-in-use", request("gpu", 1, model("L4")))
-    yield _with("some-in-use", request("gpu", 6, f"{GPU}.?island.orValue('') != ''"))
-    yield _with("tainted-devices", request("gpu", 1, model("SICK")))
-    yield _with("tainted-by-rule", request("gpu", 2, model("RULED")))
+    yield with_one("all-in-use", request("gpu", 1, model("L4")))
+    yield with_one("some-in-use", request("gpu", 6, f"{GPU}.?island.orValue('') != ''"))
+    yield with_one("tainted-devices", request("gpu", 1, model("SICK")))
+    yield with_one("tainted-by-rule", request("gpu", 2, model("RULED")))
     tolerant = [{"key": "x.example.com/xid", "operator": "Exists"}]
-    yield _with("tolerant-too-many", request("gpu", 3, model("SICK"), tolerations=tolerant))
-    yield _with("half-a-pool", request("gpu", 1, model("HALF")))
-    yield _with("all-of-half", request("gpu", 1, model("H200"), allocationMode="All"))
+    yield with_one("tolerant-too-many", request("gpu", 3, model("SICK"), tolerations=tolerant))
+    yield with_one("half-a-pool", request("gpu", 1, model("HALF")))
+    yield with_one("all-of-half", request("gpu", 1, model("H200"), allocationMode="All"))
 
 
 def _sets() -> Iterator[Scene]:
     """Constraints, counters, capacity, several requests and claims."""
     island, islands = f"{DRIVER}/island", f"{GPU}.?island.orValue('') != ''"
-    yield _with("island-of-4", request("gpu", 4, islands), **_matching(island))
-    yield _with(
+    yield with_one("island-of-4", request("gpu", 4, islands), **_matching(island))
+    yield with_one(
         "island-of-two", request("a", 2, islands), request("b", 2, islands), **_matching(island, "a", "b")
     )
-    yield _with("unpublished", request("gpu", 1, islands), **_matching(f"{DRIVER}/nvlinkDomain"))
-    yield _with(
+    yield with_one("unpublished", request("gpu", 1, islands), **_matching(f"{DRIVER}/nvlinkDomain"))
+    yield with_one(
         "types-differ", request("gpu", 1, model("CARD")), request("nic", 1, of="x-nic"),
         **_matching("common.example.com/numa"),
     )  # fmt: skip
-    yield _with("three-islands", request("gpu", 3, islands), constraints=[{"distinctAttribute": island}])
-    yield _with("partition", request("gpu", 1, model("MIG")))
-    yield _with("two-solo", request("a", 1, model("SOLO")), request("b", 1, model("SOLO")))
-    yield _with("first-available", {"name": "gpu", "firstAvailable": [
+    yield with_one("three-islands", request("gpu", 3, islands), constraints=[{"distinctAttribute": island}])
+    yield with_one("partition", request("gpu", 1, model("MIG")))
+    yield with_one("two-solo", request("a", 1, model("SOLO")), request("b", 1, model("SOLO")))
+    yield with_one("first-available", {"name": "gpu", "firstAvailable": [
         {"name": "many", "deviceClassName": "x-gpu", "count": 30},
         {"name": "l4", "deviceClassName": "x-gpu", "selectors": [{"cel": {"expression": model("L4")}}]},
     ]})  # fmt: skip
-    yield _with(
+    yield with_one(
         "share-too-large", request("gpu", 1, model("SHARED"), capacity={"requests": {"memory": "90Gi"}})
     )
-    yield _with("share-unknown", request("gpu", 1, model("SHARED"), capacity={"requests": {"cores": "1"}}))
+    yield with_one("share-unknown", request("gpu", 1, model("SHARED"), capacity={"requests": {"cores": "1"}}))
     first, second = (
         claim("two-claims-a", request("gpu", 1, model("SOLO"))),
         claim("two-claims-b", request("gpu", 1, model("L4"))),
@@ -296,17 +305,17 @@ def _sets() -> Iterator[Scene]:
 def _node_rules() -> Iterator[Scene]:
     """Selectors, affinity, taints, cordon, CPU and memory, also where the devices would do."""
     one = request("gpu", 1, model("H200"))
-    yield _with("no-zone", one, spec={"nodeSelector": {"zone": "north"}})
-    yield _with("wrong-zone", one, spec={"nodeSelector": {"zone": "west"}})
+    yield with_one("no-zone", one, spec={"nodeSelector": {"zone": "north"}})
+    yield with_one("wrong-zone", one, spec={"nodeSelector": {"zone": "west"}})
     west = {"key": "zone", "operator": "In", "values": ["west"]}
-    yield _with("affinity-west", one, spec=_affinity(matchExpressions=[west]))
+    yield with_one("affinity-west", one, spec=_affinity(matchExpressions=[west]))
     never = {"key": "zone", "operator": "Gt", "values": ["5"]}
-    yield _with("affinity-never", one, spec=_affinity(matchExpressions=[never]))
+    yield with_one("affinity-never", one, spec=_affinity(matchExpressions=[never]))
     named = {"key": "metadata.name", "operator": "In", "values": [PLAIN]}
-    yield _with("affinity-by-name", one, spec=_affinity(matchFields=[named]))
-    yield _with("only-tainted", request("gpu", 1, model("H300")))
-    yield _with("only-cordoned", request("gpu", 1, model("H400")))
-    yield _with("gpu-and-cpu", one, asks={"cpu": "12"})
+    yield with_one("affinity-by-name", one, spec=_affinity(matchFields=[named]))
+    yield with_one("only-tainted", request("gpu", 1, model("H300")))
+    yield with_one("only-cordoned", request("gpu", 1, model("H400")))
+    yield with_one("gpu-and-cpu", one, asks={"cpu": "12"})
     yield Scene(pod=pod("cpu-never", requests={"cpu": "100"}))
     yield Scene(pod=pod("memory-never", requests={"memory": "1Ti"}))
     yield Scene(pod=pod("cpu-and-memory", requests={"cpu": "100", "memory": "1Ti"}))

@@ -75,10 +75,11 @@ def cel(file: str) -> int:
 @_FILE
 @click.option(
     "--policy",
-    type=click.Choice(["topology", "first-fit"]),
+    type=click.Choice(["topology", "first-fit", "best-effort"]),
     default="first-fit",
     show_default=True,
-    help="first-fit makes kube-scheduler's own choice, and is compared device by device.",
+    help="first-fit makes kube-scheduler's own choice, and is compared device by device; of topology and "
+    "best-effort (NVIDIA's device plugin) only whether everything fits.",
 )
 def allocate(file: str, policy: str) -> int:
     """Claims on one node: does everything fit, and on which devices."""

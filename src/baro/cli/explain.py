@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import click
 
-from baro.cli.features import features_of, gates_option
+from baro.cli.features import checked, features_there, gates_option, version_option
 from baro.cli.output import emit, output_option, progress, style
 from baro.cli.sources import SourceOptions, open_source, source_options
 
@@ -23,11 +22,7 @@ _COLOURS = {"placed": "green", "fits": "green", "unused": "green", "pending": "y
 @click.argument("names", nargs=-1, metavar="[POD|CLAIM]...")
 @source_options
 @click.option("--node", metavar="NAME", help="Look at this node only.")
-@click.option(
-    "--kube-version",
-    metavar="VERSION",
-    help="Take this Kubernetes version's feature defaults, 1.34 to 1.38. Default: the cluster's, else 1.37.",
-)
+@version_option
 @gates_option
 @output_option("table", "wide", "json", "yaml")
 def command(
@@ -56,11 +51,10 @@ def command(
         pending,
     )
 
-    features = features_of(kube_version or _NEWEST, gates)
+    checked(kube_version, gates)
     evidence = open_source(source)
-    if kube_version is None:
-        features = features_of(_version(evidence.server_version), gates)
-    world = World(evidence, Options(features=features, node=node))
+    there = features_there([evidence], kube_version, gates)
+    world = World(evidence, Options(features=there.features, told=there.told, node=node))
     subjects = [named(world, name) for name in names] if names else list(pending(world))
     if not subjects:
         progress("no pod is waiting for a node")
@@ -76,17 +70,6 @@ def command(
     if any(item.verdict is Verdict.UNKNOWN for item in said):
         return 3
     return 0 if all(item.settled for item in said) else 1
-
-
-_NEWEST = "1.37"
-
-
-def _version(server: str) -> str:
-    """``1.36`` for a server that calls itself ``v1.36.2-gke.1``; the newest for one that is not known."""
-    from baro.allocator.features import KUBE_VERSIONS  # noqa: PLC0415
-
-    found = re.match(r"v?(\d+\.\d+)", server)
-    return found[1] if found and found[1] in KUBE_VERSIONS else _NEWEST
 
 
 def _print(said: Sequence[Explanation], *, wide: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import click
 
-from baro.cli.features import features_of, gates_option
+from baro.cli.features import checked, features_there, gates_option, version_option
 from baro.cli.output import emit, output_option, progress, table
 from baro.cli.sources import SourceOptions, source_options
 from baro.model.names import API_VERSION
@@ -42,12 +42,7 @@ if TYPE_CHECKING:
 )
 @click.option("--together", is_flag=True, help="Place all claims on one node, as those of one pod.")
 @click.option("--gang", "one_gang", is_flag=True, help="Place all pods or none, on any nodes.")
-@click.option(
-    "--kube-version",
-    default="1.37",
-    show_default=True,
-    help="Take this Kubernetes version's defaults, 1.34 to 1.38.",
-)
+@version_option
 @gates_option
 @output_option("table", "wide", "json", "yaml")
 def command(  # noqa: PLR0913 - one for each option
@@ -58,7 +53,7 @@ def command(  # noqa: PLR0913 - one for each option
     policy: str,
     together: bool,
     one_gang: bool,
-    kube_version: str,
+    kube_version: str | None,
     gates: tuple[str, ...],
     output: str,
 ) -> int:
@@ -73,13 +68,14 @@ def command(  # noqa: PLR0913 - one for each option
     """
     from baro.cli import place_input  # noqa: PLC0415 - a lazy module imports on use
 
-    features = features_of(kube_version, gates)
+    checked(kube_version, gates)
     if together and one_gang:
         raise click.UsageError("--together is for the claims of one pod, --gang for many pods: give one")
     question = place_input.read(files, source, one_gang=one_gang)
     if together:
         question = place_input.together(question)
     place_input.check_nodes(question.snapshot, nodes)
+    features = features_there(question.told, kube_version, gates).features
     placed = _place_all(question, nodes or None, policy, features)
     _print(placed, output)
     return 0 if all(found.fits for _, found in placed) else 1

@@ -29,7 +29,10 @@ from baro.placement.gang.objects import Gang, Groups, gangs, key_of_gang
 from baro.placement.requests import Claims, Group, groups, key_of
 
 K = TypeVar("K", bound=KubeObject)
-_NOT_NEEDED = frozenset({"namespaces", "events", "daemonsets", "deployments", "machinespecs"})
+_NOT_NEEDED = frozenset({
+    "namespaces", "events", "daemonsets", "deployments",
+    "metrics", "persistentvolumeclaims", "persistentvolumes", "storageclasses",
+})  # fmt: skip
 """Sources of a cluster that no placement depends on."""
 
 
@@ -41,6 +44,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     known: Claims
     where: str
     """For messages: ``the files``, ``the cluster or the files``."""
+    told: tuple[Evidence, ...] = ()
+    """Everything that was read, the cluster first: for its version and feature gates."""
 
 
 def read(files: Sequence[str], source: SourceOptions, *, one_gang: bool = False) -> Question:
@@ -72,7 +77,8 @@ def read(files: Sequence[str], source: SourceOptions, *, one_gang: bool = False)
         bodies = [*read_groups(source, own.pods), *bodies]
     wanted = _wanted(own, snapshot, known, Groups(bodies), one_gang=one_gang)
     _check(snapshot, wanted, own, where)
-    return Question(snapshot=snapshot, wanted=wanted, known=known, where=where)
+    told = tuple(found for found in (world, asked) if found is not None)
+    return Question(snapshot=snapshot, wanted=wanted, known=known, where=where, told=told)
 
 
 # --- the cluster -----------------------------------------------------------------------------------------

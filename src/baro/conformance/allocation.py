@@ -231,7 +231,8 @@ def agreement(instance: Instance, decision: NodeDecision, policy: Policy) -> Agr
     ``devices`` and the ``error`` text (those of upstream's own scenarios are its test doubles').
 
     Where upstream is suspect, ``outcome`` is what a brute force found. Policy topology may also find the fit
-    that the brute force found where upstream met an error first, and may meet another error first.
+    that the brute force found where upstream met an error first, and may meet another error first; so may
+    policy best-effort.
     """
     if instance.suspect:
         return {} if instance.truth is None else {"outcome": decision.fits is instance.truth}
@@ -239,7 +240,7 @@ def agreement(instance: Instance, decision: NodeDecision, policy: Policy) -> Agr
     if not answer or not instance.claims or answer.get("timeout"):
         return {}  # not recorded, or "nothing to do", which cannot be told from "no fit"
     outcome, on_node = outcome_class(answer)
-    if policy is Policy.TOPOLOGY:
+    if policy is not Policy.FIRST_FIT:
         lucky = outcome is Outcome.ERROR and decision.fits and instance.truth is True
         return {"outcome": decision.outcome is outcome or lucky}
     found = {"outcome": (decision.outcome, decision.on_node) == (outcome, on_node)}

@@ -52,6 +52,8 @@ class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     served: dict[str, tuple[str, ...]] = {}
     missing: tuple[Missing, ...] = ()
     anonymised: bool = False
+    feature_gates: dict[str, bool] = {}
+    """Of the API server, as its metrics tell them; empty when they are not known."""
 
 
 class CaptureKind(StrEnum):
@@ -63,6 +65,10 @@ class CaptureKind(StrEnum):
     TOPO = "topo-m"
     LOG = "log"
     """Kernel log, kubelet log, device-plugin log: lines with or without a prefix, possibly mixed."""
+    METRICS = "metrics"
+    """A page of a component's metrics: ``kubectl get --raw /metrics``."""
+    VERSION = "version"
+    """``kubectl version -o json|yaml``, ``kubectl get --raw /version``."""
     DESCRIBE = "describe"
     """``kubectl describe`` or a piece of it."""
     TEXT = "text"
@@ -103,6 +109,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     served: Mapping[str, tuple[str, ...]] = {}
     server_version: str = ""
     taken_at: str = ""
+    feature_gates: Mapping[str, bool] = {}
+    """Gates of the control plane that differ by cluster; empty when they are not known."""
 
     def lacks(self, *sources: str) -> tuple[Missing, ...]:
         """Those of these sources that are missing altogether, in the order asked."""
@@ -163,6 +171,7 @@ def from_documents(
         served=record.served,
         server_version=record.server_version,
         taken_at=record.taken_at,
+        feature_gates=record.feature_gates,
     )
 
 

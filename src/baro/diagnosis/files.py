@@ -20,6 +20,7 @@ import yaml
 
 from baro.diagnosis import describe
 from baro.diagnosis.evidence import Capture, CaptureKind, Evidence, Missing, from_documents
+from baro.diagnosis.gates import FAMILY, server_version, told
 from baro.model.errors import InputError, TooLargeError, Where
 from baro.model.load import STDIN, Limits, Loaded, load_bytes
 from baro.topology import smi_xml
@@ -36,13 +37,18 @@ _LOG = re.compile(
     r"|^\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d",
     re.M,
 )
+_JSON_LOG = re.compile(rb"\s*\{[^\n]*\"(?:msg|message|log)\"\s*:[^\n]*\}\s*(?:\n|$)")
+"""One object a line, with the message in it: runtimes' and operators' logs."""
 _DESCRIBE = re.compile(
     r"^\s*(?:Capacity|Allocatable|allocatable|capacity|Conditions|Events|Annotations|Containers):\s*$"
+    r"|^\s*(?:[Cc]apacity|[Aa]llocatable):\s+(?:\{.*\}|[\w.-]+/[\w.-]+:\s*\S+)\s*$"
     r"|^\s*(?:Warning|Normal)\s+\S+\s",
     re.M,
 )
 _NOTES = re.compile(
-    r"unresolvable CDI devices|NVRM version|NVIDIA UNIX|systemctl |/dev/nvidia|/cdi\b|satisfy the allocation"
+    r"unresolvable CDI devices|could not resolve CDI|o such file or directory"
+    r"|^\s*(?:enable_cdi|cdi_spec_dirs)\s*=|NVRM version|NVIDIA UNIX"
+    r"|systemctl |/dev/nvidia|/cdi\b|satisfy the allocation"
     r"|^\s*[\w.-]+/[\w.-]+=\S+\s*$",
     re.M,
 )
@@ -96,7 +102,16 @@ def read_files(
         origin=", ".join(str(path) for path in paths),
         namespace=namespace,
     )
-    return msgspec.structs.replace(evidence, captures=with_nodes(captures, _node_names(evidence)))
+    beside = told(
+        (item.text for item in captures if item.kind is CaptureKind.METRICS),
+        (item.data for item in captures if item.kind is CaptureKind.VERSION),
+    )
+    return msgspec.structs.replace(
+        evidence,
+        captures=with_nodes(captures, _node_names(evidence)),
+        server_version=beside.version or evidence.server_version,
+        feature_gates=beside.gates or evidence.feature_gates,
+    )
 
 
 # --- one text ---------------------------------------------------------------------------------------------
@@ -107,7 +122,7 @@ def _take(data: bytes, file: str, limits: Limits, documents: list[Loaded], captu
     if b"\0" in data[:65536] or (b"apiVersion" in data and _IDENTITY.search(data)) or not data.strip():
         documents += load_bytes(data, file, limits=limits)
         return
-    if data[:65536].lstrip()[:1] in (b"{", b"[") and b'"apiVersion"' in data:
+    if data[:65536].lstrip()[:1] in (b"{", b"[") and b'"apiVersion"' in data and not _is_json_log(data):
         documents += load_bytes(data, file, limits=limits)
         return
     if len(data) > CAPTURE_BYTES:
@@ -118,19 +133,36 @@ def _take(data: bytes, file: str, limits: Limits, documents: list[Loaded], captu
         documents += [Loaded(body, Where(file=file)) for body in describe.nodes(taken.text)]
 
 
+def _is_json_log(data: bytes) -> bool:
+    """Whether lines of JSON are a log. An object of Kubernetes in one line has messages too, further in."""
+    if not _JSON_LOG.match(data):
+        return False
+    try:
+        first = msgspec.json.decode(data.lstrip().partition(b"\n")[0], type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
+        return True
+    return not first.keys() >= {"apiVersion", "kind"}
+
+
 def capture(data: bytes, file: str) -> Capture:
     """What a text that is no Kubernetes object is. Raises ``InputError`` for binary and empty texts."""
     text = data.decode("utf-8", "replace").lstrip("\ufeff")
     where = Where(file=file)
+    if _is_json_log(data):
+        return Capture(kind=CaptureKind.LOG, where=where, text=text)
     if "<nvidia_smi_log" in text[:65536]:
         smi_xml.parse(text, file)  # says what is wrong with it
         return Capture(kind=CaptureKind.SMI_XML, where=where, text=text)
     value = _structured(text)
     if isinstance(value, dict):
-        if "cdiVersion" in value:
+        if "cdiVersion" in value or ("containerEdits" in value and "/" in str(value.get("kind", ""))):
             return Capture(kind=CaptureKind.CDI_SPEC, where=where, text=text, data=value)
+        if server_version(value):
+            return Capture(kind=CaptureKind.VERSION, where=where, text=text, data=value)
         if isinstance(value.get("podResources", value.get("pod_resources")), list):
             return Capture(kind=CaptureKind.POD_RESOURCES, where=where, text=text, data=value)
+    if text.startswith("# ") and f"{FAMILY.decode()}{{" in text:
+        return Capture(kind=CaptureKind.METRICS, where=where, text=text)
     if _TOPO_HEAD.search(text):
         return Capture(kind=CaptureKind.TOPO, where=where, text=text)
     if _LOG.search(text):
@@ -150,13 +182,13 @@ def capture(data: bytes, file: str) -> Capture:
 
 
 def _structured(text: str) -> Any:
-    """The value of a small JSON or YAML text, or None. YAML only for CDI specs, which say what they are."""
+    """The value of a small JSON or YAML text, or None. YAML only for what says what it is by its keys."""
     if text.lstrip()[:1] == "{":
         try:
             return msgspec.json.decode(text.encode())
         except (msgspec.DecodeError, RecursionError):
             return None
-    if len(text) < 4 * 2**20 and re.search(r"^cdiVersion\s*:", text, re.M):
+    if len(text) < 4 * 2**20 and re.search(r"^(?:cdiVersion|containerEdits|serverVersion)\s*:", text, re.M):
         try:
             return yaml.safe_load(text)
         except (yaml.YAMLError, RecursionError, ValueError):

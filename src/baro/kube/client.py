@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
@@ -171,11 +171,20 @@ class KubeClient:
         return HttpWatch(self, response, kind, r)
 
     def read_until(
-        self, path: str, *, params: Mapping[str, str], verb: str, resource: Route, until: float
+        self,
+        path: str,
+        *,
+        params: Mapping[str, str],
+        verb: str,
+        resource: Route,
+        until: float,
+        accept: str = "application/json",
+        enough: Callable[[bytes], bool] | None = None,
     ) -> bytes:
         """The body of one GET, given up at ``until`` (by ``time.monotonic``) however slowly bytes trickle in.
 
-        For readers with a deadline of their own. ``UnreachableError`` when the time is over.
+        For readers with a deadline of their own. ``UnreachableError`` when the time is over. ``enough`` is
+        shown each piece of a good answer as it comes; once it says so, the rest is not read.
         """
         pieces: list[bytes] = []
         left = until - time.monotonic()
@@ -183,12 +192,19 @@ class KubeClient:
             if left <= 0:
                 raise TimeoutError("no time left")
             request = self._http.build_request(
-                "GET", path, params=params, headers={"Accept": "application/json"}, timeout=left
+                "GET", path, params=params, headers={"Accept": accept}, timeout=left
             )
-            response = self._http.send(request, stream=True)
+            try:
+                response = self._http.send(request, stream=True)
+            except httpx2.ConnectError:  # nothing was sent: a busy server may drop a handshake
+                if time.monotonic() > until:
+                    raise
+                response = self._http.send(request, stream=True)
             try:
                 for piece in response.iter_bytes():
                     pieces.append(piece)
+                    if enough is not None and response.status_code < 400 and enough(piece):
+                        break
                     if time.monotonic() > until:
                         raise TimeoutError("the answer comes too slowly")
             finally:

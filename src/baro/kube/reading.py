@@ -18,6 +18,7 @@ import msgspec
 from baro.diagnosis.evidence import Evidence, Missing, SnapshotRecord, from_documents
 from baro.kube.client import KubeClient
 from baro.kube.errors import GoneError, NotFoundError
+from baro.kube.gates import GatesReader
 from baro.kube.routes import Route
 from baro.model.errors import BaroError, ForbiddenError, UnreachableError
 from baro.model.load import Limits, Loaded, load_bytes
@@ -73,8 +74,12 @@ SOURCES: tuple[Source, ...] = (
     Source(plural="resourceclaimtemplates", group=RESOURCE_GROUP, namespaced=True),
     Source(plural="deviceclasses", group=RESOURCE_GROUP),
     Source(plural="devicetaintrules", group=RESOURCE_GROUP, optional=True),
+    Source(plural="persistentvolumeclaims", namespaced=True, optional=True),
+    Source(plural="persistentvolumes", optional=True),
+    Source(plural="storageclasses", group="storage.k8s.io", optional=True),
+    Source(plural="podgroups", group="scheduling.k8s.io", version="v1beta1", namespaced=True, optional=True),
+    Source(plural="workloads", group="scheduling.k8s.io", version="v1alpha1", namespaced=True, optional=True),
     Source(plural="nodetopologies", group="baro.dev", version="v1alpha1", optional=True),
-    Source(plural="machinespecs", group="baro.dev", version="v1alpha1", optional=True),
 )
 """Everything that diagnose, explain, place and snapshot look at. Least privilege: get and list on these."""
 
@@ -98,24 +103,28 @@ def read_cluster(
     wanted = tuple(sources)
     discovered = _discover(client, until)
     readers = [_Reader(client, source, discovered, namespace, until) for source in wanted]
+    gates = GatesReader(client, until)
     threads = [threading.Thread(target=reader.run, daemon=True) for reader in readers]
-    for thread in threads:
+    beside = threading.Thread(target=gates.run, daemon=True)
+    for thread in (*threads, beside):
         thread.start()
     for thread, reader in zip(threads, readers, strict=True):
         thread.join(max(0.0, until - time.monotonic()) + 0.2)
         if progress and reader.succeeded:
             progress(f"{reader.source.plural}: {reader.count}")
+    beside.join(max(0.0, until - time.monotonic()) + 0.2)
     outcomes = [reader.outcome(deadline_s) for reader in readers]
     required = [outcome for source, outcome in zip(wanted, outcomes, strict=True) if not source.optional]
     _raise_if_nothing(client, required)
     return from_documents(
         (document for documents, _ in outcomes for document in documents),
-        missing=(*discovered.missing, *(item for _, found in outcomes for item in found)),
+        missing=(*discovered.missing, *(item for _, found in outcomes for item in found), *gates.missing),
         origin=f"cluster {client.url}",
         namespace=namespace,
         record=SnapshotRecord(
             served=discovered.served,
             server_version=discovered.server_version,
+            feature_gates=dict(gates.gates),
             taken_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         ),
     )
@@ -184,7 +193,7 @@ def _discover(client: KubeClient, until: float) -> _Discovered:
     try:
         version = ask("version", _Version)
         found.server_version = version.git_version if isinstance(version, _Version) else ""
-        for group in (RESOURCE_GROUP, "apps", "baro.dev"):
+        for group in (RESOURCE_GROUP, "apps", "storage.k8s.io", "scheduling.k8s.io", "baro.dev"):
             answer = ask(f"apis/{group}", _Group)
             names = [item.version for item in answer.versions] if isinstance(answer, _Group) else []
             if not names:

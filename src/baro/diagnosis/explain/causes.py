@@ -14,7 +14,7 @@ import msgspec
 from baro.diagnosis.explain.bench import Budget
 from baro.diagnosis.explain.funnel import some
 from baro.diagnosis.explain.kinds import FILTERED, Kind, Question, nearness, pinned
-from baro.diagnosis.explain.nodes import readiness, rejection
+from baro.diagnosis.explain.nodes import readiness
 from baro.diagnosis.explain.result import Answer, Cause, Step
 from baro.diagnosis.explain.whatif import lifted, would
 from baro.diagnosis.explain.world import World, near
@@ -36,6 +36,12 @@ _CODES = {
     Step.LIMIT: "pending-claim-refused",
     Step.REQUEST: "pending-claim-refused",
     Step.UNDECIDED: "pending-undecided",
+}
+_FILTER_CODES = {
+    Step.PORTS: "pending-host-port",
+    Step.VOLUMES: "pending-volume",
+    Step.SPREAD: "pending-spread",
+    Step.NEAR: "pending-pod-affinity",
 }
 _WRONG_NODES = (Step.PUBLISHED, Step.HERE, Step.CLASS, Step.SELECTOR)
 """Steps at which a node falls out that has not what is asked for: where others have it, it is no cause."""
@@ -79,16 +85,21 @@ def _behind(world: World, question: Question, filtered: Sequence[Kind], budget: 
             continue
         if would(world, question, kind, kind.nodes[0], budget) and not _also_hopeless(world, question, kind):
             found.append(kind)
+    found = [kind for kind in found if _alone(world, question, kind)] or found
     return [kind for kind in found if not _hopeless(kind)] or found
+
+
+def _alone(world: World, question: Question, kind: Kind) -> bool:
+    """Whether nothing but the one filter keeps the pod off the node."""
+    trial = None if kind.rejected is None or question.pod is None else lifted(question.pod, kind.rejected)
+    return trial is None or trial.rejection(world, question, kind.nodes[0]) is None
 
 
 def _also_hopeless(world: World, question: Question, kind: Kind) -> bool:
     """Whether a node that one filter rejects would be rejected for good by the next."""
     out, pod = kind.rejected, question.pod
-    if out is None or pod is None or out.step is not Step.NODE:
-        return False
-    other, _ = lifted(pod, out.plugin, out.key)
-    then = None if other is None else rejection(world, kind.nodes[0], other, planner=question.planner)
+    trial = None if out is None or pod is None else lifted(pod, out)
+    then = None if trial is None else trial.rejection(world, question, kind.nodes[0])
     return then is not None and then.hopeless
 
 
@@ -149,11 +160,24 @@ def _of_filtered(world: World, question: Question, kind: Kind) -> Cause:
     if out.step is Step.RESOURCES:
         return _of_resources(world, question, kind, where, evidence)
     return Cause(
-        code="pending-node",
+        code=_FILTER_CODES.get(out.step, "pending-node"),
         message=f"{where}: {out.reason}",
-        evidence=tuple(evidence),
-        next=f"kubectl describe node {first}",
+        evidence=(*evidence, *out.evidence),
+        next=_filter_next(world, question, out.step, first),
     )
+
+
+def _filter_next(world: World, question: Question, step: Step, node: str) -> str:
+    """The command that shows what a filter went by."""
+    namespace, name = world.key(question.pod) if question.pod is not None else ("default", "")
+    match step:
+        case Step.PORTS:
+            return f"kubectl get pods -A -o wide --field-selector spec.nodeName={node}"
+        case Step.VOLUMES:
+            return f"kubectl -n {namespace} get pvc; kubectl get pv"
+        case Step.SPREAD | Step.NEAR:
+            return f"kubectl -n {namespace} get pod {name} -o yaml  (affinity, topologySpreadConstraints)"
+    return f"kubectl describe node {node}"
 
 
 def _of_resources(world: World, question: Question, kind: Kind, where: str, evidence: list[str]) -> Cause:
@@ -312,6 +336,8 @@ def _of_error(world: World, kinds: Sequence[Kind], where: str) -> Cause:
     elif said.step in (Step.LIMIT, Step.REQUEST, Step.FEATURE, Step.CONSTRAINT, Step.CAPACITY):
         code = "pending-feature" if said.step is Step.FEATURE else "pending-claim-refused"
         message = said.error or ""
+        if said.step is Step.FEATURE and world.options.told:
+            evidence.append(f"feature gates are taken from {world.options.told}")
     return Cause(code=code, message=message, evidence=tuple(dict.fromkeys(evidence)), next=step)
 
 

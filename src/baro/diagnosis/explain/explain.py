@@ -16,12 +16,14 @@ from baro.diagnosis.explain import scheduler
 from baro.diagnosis.explain.bench import Budget
 from baro.diagnosis.explain.causes import causes, nodes_text
 from baro.diagnosis.explain.extended import served, variants
+from baro.diagnosis.explain.gangs import GangAnswer, gang_answer
 from baro.diagnosis.explain.kinds import Kind, Question, groups, kinds
 from baro.diagnosis.explain.otherclass import other_classes
 from baro.diagnosis.explain.placed import NOT_KNOWN, holding, unprepared
 from baro.diagnosis.explain.plugin import plugin_notes
 from baro.diagnosis.explain.references import Standing, class_names, gated, standing
 from baro.diagnosis.explain.result import Cause, Explanation, Holding, Miss, SchedulerWord, Step, Verdict
+from baro.diagnosis.explain.rules import rules_of
 from baro.diagnosis.explain.subjects import Subject
 from baro.diagnosis.explain.whatif import misses
 from baro.diagnosis.explain.world import World, key_of
@@ -71,18 +73,27 @@ def _pod(world: World, pod: Pod) -> Explanation:
     unread = _unread(world, pod, stands)
     if unread is not None and stands.step is None:
         verdict, step, said = Verdict.UNKNOWN, None, (unread,)
+    gang = gang_answer(world, pod)
+    alone = verdict is Verdict.FITS
     if stands.step is not None:
-        notes += _behind_the_gate(verdict, found, said)
+        notes += _behind_the_gate(verdict, found, said, by_itself=gang is not None and bool(gang.causes))
         verdict, step, said = Verdict.PENDING, stands.step, (*stands.causes, *said)
+    if gang is not None:
+        notes += gang.notes
+        verdict, step, said = _with_gang(gang, (verdict, step, said), alone=alone)
     word = scheduler.last_word(world, pod)
-    if verdict is Verdict.FITS and word is not None and scheduler.not_modelled(word[0]):
-        verdict, step, said = Verdict.PENDING, Step.NODE, (_other_rule(found, word[0]),)
+    other = _other_rules(world, pod, word[0]) if verdict is Verdict.FITS and word is not None else ()
+    if other:
+        verdict, step, said = Verdict.PENDING, Step.NODE, (_other_rule(found, other[0]),)
     return _explanation(
         world,
         pod,
         question,
         found,
-        other_class=other_classes(world, question, stands, names),
+        more_misses=(
+            *(gang.misses if gang is not None else ()),
+            *other_classes(world, question, stands, names),
+        ),
         verdict=verdict,
         step=step,
         causes=said,
@@ -104,7 +115,7 @@ def _explanation(  # noqa: PLR0913
     question: Question,
     found: Sequence[Kind],
     *,
-    other_class: tuple[Miss, ...],
+    more_misses: tuple[Miss, ...],
     verdict: Verdict,
     step: Step | None,
     causes: tuple[Cause, ...],
@@ -123,18 +134,38 @@ def _explanation(  # noqa: PLR0913
         step=step,
         causes=causes,
         groups=groups(found),
-        misses=(*other_class, *misses(world, question, found)),
+        misses=(*more_misses, *misses(world, question, found)),
         scheduler=word,
         notes=notes,
     )
 
 
-def _other_rule(found: Sequence[Kind], message: str) -> Cause:
+def _with_gang(
+    gang: GangAnswer, judged: tuple[Verdict, Step | None, tuple[Cause, ...]], *, alone: bool
+) -> tuple[Verdict, Step | None, tuple[Cause, ...]]:
+    """The judgement of the pod with that of its gang. Where the pod has a place by itself, or only the
+    planner's gate is before it, the gang is what it waits for; else it comes last."""
+    verdict, step, said = judged
+    if not gang.causes or verdict not in (Verdict.FITS, Verdict.PENDING):
+        return judged
+    planner_only = step is Step.GATE and said[0].code == "pending-planner"
+    if alone and (verdict is Verdict.FITS or planner_only):
+        return Verdict.PENDING, Step.GANG, (*gang.causes, *said)
+    return verdict, step, (*said, *gang.causes)
+
+
+def _other_rules(world: World, pod: Pod, message: str) -> tuple[str, ...]:
+    """Reasons of kube-scheduler's from rules that were not looked at, or not with all that they need."""
+    rules = rules_of(world, pod)
+    return tuple(word for word in scheduler.not_modelled(message) if not rules.covers(word))
+
+
+def _other_rule(found: Sequence[Kind], word: str) -> Cause:
     """kube-scheduler names a rule that is not looked at here; then "it would fit" would be a guess."""
     fitting = sorted(name for kind in found if kind.answer.step is Step.FITS for name in kind.nodes)
     return Cause(
         code="pending-other-rule",
-        message=f"kube-scheduler names a rule that is not looked at: {scheduler.not_modelled(message)[0]}",
+        message=f"kube-scheduler names a rule that is not looked at: {word}",
         evidence=(f"by its devices and by all other rules it would fit on {nodes_text(fitting)}",),
         next="kubectl describe pod  (affinity, spread, ports, volumes)",
     )
@@ -211,13 +242,17 @@ def _headline(verdict: Verdict, found: Sequence[Cause], fitting: Sequence[str]) 
     return verdict.value
 
 
-def _behind_the_gate(verdict: Verdict, found: Sequence[Kind], said: Sequence[Cause]) -> list[str]:
-    """What would come next, once what stops the pod is gone."""
+def _behind_the_gate(
+    verdict: Verdict, found: Sequence[Kind], said: Sequence[Cause], *, by_itself: bool
+) -> list[str]:
+    """What would come next, once what stops the pod is gone. ``by_itself``: its gang has no place."""
     if not found:
         return []
     if verdict is Verdict.FITS:
         fitting = sorted(name for kind in found if kind.answer.step is Step.FITS for name in kind.nodes)
-        return [f"apart from that it would fit now, on {nodes_text(fitting)}"]
+        return [
+            f"{'by itself' if by_itself else 'apart from that'} it would fit now, on {nodes_text(fitting)}"
+        ]
     return [f"apart from that: {said[0].message}"] if said else []
 
 
@@ -232,6 +267,10 @@ def _notes(world: World, pod: Pod, stands: Standing) -> list[str]:
         found.append(
             f"the pod is for scheduler {pod.spec.scheduler_name}; kube-scheduler's rules are assumed"
         )
+    rules = rules_of(world, pod)
+    found += rules.notes()
+    if gated(pod) and rules.names:
+        found.append(f"the planner does not look at the pod's {', '.join(rules.names)}; kube-scheduler does")
     found += [f"{item.source}: {item.why}" for item in world.evidence.missing if item.source in _NEEDED]
     found += [error.what for error in world.evidence.unreadable[:2]]
     found += _pool_notes(world)

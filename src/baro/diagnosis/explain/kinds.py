@@ -16,7 +16,8 @@ from baro.allocator import WORK_LIMIT, Outcome, Plan, Policy, cel_engine, compil
 from baro.diagnosis.explain.answer import answer
 from baro.diagnosis.explain.bench import Budget
 from baro.diagnosis.explain.extended import on_node
-from baro.diagnosis.explain.nodes import Rejection, rejection
+from baro.diagnosis.explain.nodes import rejection
+from baro.diagnosis.explain.rejection import Rejection
 from baro.diagnosis.explain.result import Answer, Group, Step
 from baro.diagnosis.explain.world import World
 from baro.inventory.node_selection import NodeSelectorError, matches

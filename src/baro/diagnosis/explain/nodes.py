@@ -1,19 +1,19 @@
 """What keeps a pod off a node before any device is looked at, in kube-scheduler's order and words.
 
-Order of the filter plugins in 1.37: NodeName, NodeUnschedulable, TaintToleration, NodeAffinity,
-NodeResourcesFit; DynamicResources comes last (and is in ``devices``). The first plugin that rejects a node
-names its reasons, NodeResourcesFit all of them. Ports, volumes, spread and inter-pod rules are not modelled:
-the evidence seldom has what they need.
+Order of the filter plugins in 1.37: NodeName, NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts,
+NodeResourcesFit, volumes, PodTopologySpread, InterPodAffinity; DynamicResources comes last (and is in
+``answer``). The first plugin that rejects a node names its reasons, NodeResourcesFit all of them. Ports,
+volumes, spread and affinity between pods are in ``rules``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-import msgspec
-
+from baro.diagnosis.explain.rejection import Rejection
 from baro.diagnosis.explain.result import Step
+from baro.diagnosis.explain.rules import rules_of
 from baro.diagnosis.explain.world import World
 from baro.inventory.node_selection import NodeSelectorError, matches, requirement_matches
 from baro.inventory.taints import BLOCKING_EFFECTS, tolerates
@@ -29,41 +29,34 @@ TOO_MANY_PODS = "Too many pods"
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 
 
-class Rejection(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a node is out. ``key`` names what would have to change: a taint, a label, a resource.
-
-    ``scheduler`` are the reasons as kube-scheduler counts them; empty where only baro's planner minds.
-    """
-
-    step: Step
-    plugin: str
-    reason: str
-    key: str = ""
-    scheduler: tuple[str, ...] = ()
-    states: tuple[str, ...] = ()
-    """Of each resource that is short: ``used`` up, ``never`` enough, all ``sick``, ``gone`` or ``absent``."""
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether the node lacks something that it never had: it is no place for the pod anyway."""
-        return "absent" in self.states or "never" in self.states
-
-
-def rejection(world: World, name: str, pod: Pod | None, *, planner: bool) -> Rejection | None:
+def rejection(
+    world: World,
+    name: str,
+    pod: Pod | None,
+    *,
+    planner: bool,
+    of: Pod | None = None,
+    without: Collection[Step] = (),
+) -> Rejection | None:
     """The first filter that rejects the node, or ``None``. A node without an object is not judged.
 
-    ``planner``: judge as baro's planner, which also minds the condition ``GPUReady``.
+    ``planner``: judge as baro's planner, which also minds the condition ``GPUReady`` and no rules between
+    pods. ``of`` is the pod whose ``rules`` count where ``pod`` is one that differs from it; ``without`` names
+    steps of ``rules`` to leave out.
     """
     node = world.inventory.nodes.get(name)
     if node is None or pod is None:
         return None
+    first = _named_elsewhere(node, pod) or _unschedulable(node, pod) or _tainted(node, pod)
+    first = first or _not_wanted(node, pod)
+    if planner:
+        return first or _no_room(world, node, pod) or _gpu_not_ready(node)
+    rules = rules_of(world, of or pod)
     return (
-        _named_elsewhere(node, pod)
-        or _unschedulable(node, pod)
-        or _tainted(node, pod)
-        or _not_wanted(node, pod)
+        first
+        or rules.before_room(node, without)
         or _no_room(world, node, pod)
-        or (_gpu_not_ready(node) if planner else None)
+        or rules.after_room(node, without)
     )
 
 

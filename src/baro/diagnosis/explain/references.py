@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from baro.diagnosis.explain.result import Cause, Step
+from baro.diagnosis.explain.rules import rules_of
 from baro.diagnosis.explain.world import World, key_of, near
 from baro.model import pods
 from baro.model.kinds.core import Pod
@@ -45,7 +46,8 @@ def standing(world: World, pod: Pod) -> Standing:
     found = _Claims(world, pod)
     found.read()
     gates = list(_gates(world, pod))
-    late = [*_reserved(world, pod, found.allocated), *_classes(world, found.open)]
+    volumes = [] if gated(pod) else list(rules_of(world, pod).stops())
+    late = [*volumes, *_reserved(world, pod, found.allocated), *_classes(world, found.open)]
     exclusive = list(_exclusive(world, pod, found.open))
     causes = [*gates, *found.causes, *(cause for cause, _ in late), *exclusive]
     if gates:
@@ -54,6 +56,8 @@ def standing(world: World, pod: Pod) -> Standing:
         step = (
             Step.CLASS if not found.causes and late and late[0][0].code == "device-class-not-found" else None
         )
+        if volumes and not found.causes:
+            step = Step.VOLUMES
         step = step or (Step.CLASS if exclusive and not found.causes and not late else Step.REFERENCE)
     else:
         step = None

@@ -36,9 +36,14 @@ class Step(StrEnum):
     """Where devices, nodes or the whole pod fall out, in the order in which they do."""
 
     GATE = "gate"
+    GANG = "gang"
     REFERENCE = "reference"
     NODE = "node"
+    PORTS = "ports"
     RESOURCES = "resources"
+    VOLUMES = "volumes"
+    SPREAD = "spread"
+    NEAR = "affinity"
     PUBLISHED = "published"
     POOL = "pool"
     HERE = "on this node"
@@ -141,6 +146,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 class MissKind(StrEnum):
     """What would have to change."""
 
+    GANG = "gang"
+    """A release that lets the whole gang in."""
     RELEASE = "release"
     TOLERATE = "tolerate"
     CLASS = "class"

@@ -11,10 +11,12 @@ from typing import Literal
 
 import msgspec
 
+from baro.diagnosis.explain.rules.wire import NO_WISH
 from baro.diagnosis.explain.world import Key, World, key_of, near
 from baro.model import pods
 from baro.model.errors import InputError
 from baro.model.kinds.core import Pod
+from baro.placement.gang.objects import key_of_gang
 
 Kind = Literal["pod", "claim"]
 _KINDS: dict[str, Kind] = {
@@ -139,9 +141,14 @@ def _shape(world: World, pod: Pod) -> bytes:
             claims.append((claim.spec, sorted(claim.metadata.annotations.items()), own))
     bare = msgspec.structs.replace(pod.spec, resource_claims=())
     annotations = [(k, v) for k, v in sorted(pod.metadata.annotations.items()) if k.startswith("baro.dev/")]
+    wish = world.wishes.of.get(key_of(pod), NO_WISH)
+    between_pods = wish.affinity or wish.anti_affinity or wish.spread or world.anti_affine
     told = (
         namespace,
         bare,
+        wish,
+        sorted(pod.metadata.labels.items()) if between_pods else (),
+        key_of_gang(pod),
         claims,
         annotations,
         bool(pod.status.phase),

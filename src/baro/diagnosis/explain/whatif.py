@@ -20,6 +20,7 @@ from baro.diagnosis.explain.changes import applied, worth_trying
 from baro.diagnosis.explain.funnel import some
 from baro.diagnosis.explain.kinds import FILTERED, Kind, Question, elsewhere, nearness
 from baro.diagnosis.explain.nodes import UNSCHEDULABLE_TAINT, rejection
+from baro.diagnosis.explain.rejection import Rejection
 from baro.diagnosis.explain.result import Change, Miss, MissKind, Step
 from baro.diagnosis.explain.world import World
 from baro.inventory import claim_name
@@ -308,15 +309,14 @@ def _node_changes(world: World, question: Question, found: Sequence[Kind], budge
     texts: dict[tuple[str, str], str] = {}
     for kind in found:
         out = kind.rejected
-        if out is None or question.pod is None or out.step is not Step.NODE:
+        if out is None or question.pod is None:
             continue
-        pod, text = lifted(question.pod, out.plugin, out.key)
-        if pod is None:
+        trial = lifted(question.pod, out)
+        if trial is None:
             continue
+        text = trial.text
         for node in kind.nodes[:_MOST_FILTERED]:
-            if rejection(world, node, pod, planner=question.planner) is None and would(
-                world, question, kind, node, budget
-            ):
+            if trial.rejection(world, question, node) is None and would(world, question, kind, node, budget):
                 place = (out.plugin, out.key)
                 texts[place] = text
                 helped.setdefault(place, []).append(msgspec.structs.replace(kind, nodes=(node,)))
@@ -334,19 +334,33 @@ def would(world: World, question: Question, kind: Kind, node: str, budget: Budge
     return Bench(world, node).fits(kind.claims, question.policy, budget=budget)
 
 
-def lifted(pod: Pod, plugin: str, key: str) -> tuple[Pod | None, str]:
-    """The pod as it would have to be, and how that reads."""
-    match plugin:
+class Lifted(msgspec.Struct, frozen=True):
+    """One filter taken away: the pod as it would have to be, or the step left out, and how that reads."""
+
+    pod: Pod
+    text: str
+    without: tuple[Step, ...] = ()
+
+    def rejection(self, world: World, question: Question, node: str) -> Rejection | None:
+        """The filter that rejects the node all the same."""
+        return rejection(
+            world, node, self.pod, planner=question.planner, of=question.pod, without=self.without
+        )
+
+
+def lifted(pod: Pod, out: Rejection) -> Lifted | None:
+    """The filter of a rejection taken away; ``None`` for room, which is no filter of somebody's making."""
+    match out.plugin:
         case "TaintToleration":
-            name = key.partition(":")[0].partition("=")[0]
-            return _tolerating(pod, name), f"if the pod tolerated the node taint {key}"
+            name = out.key.partition(":")[0].partition("=")[0]
+            return Lifted(_tolerating(pod, name), f"if the pod tolerated the node taint {out.key}")
         case "NodeUnschedulable":
-            return _tolerating(pod, UNSCHEDULABLE_TAINT), "if the node were uncordoned"
+            return Lifted(_tolerating(pod, UNSCHEDULABLE_TAINT), "if the node were uncordoned")
         case "NodeAffinity":
             spec = msgspec.structs.replace(pod.spec, node_selector={}, affinity=None)
-            what = f"nodeSelector {key}" if "=" in key else "node affinity"
-            return msgspec.structs.replace(pod, spec=spec), f"without the pod's {what}"
-    return None, ""
+            what = f"nodeSelector {out.key}" if "=" in out.key else "node affinity"
+            return Lifted(msgspec.structs.replace(pod, spec=spec), f"without the pod's {what}")
+    return Lifted(pod, out.lift, (out.step,)) if out.lift else None
 
 
 def _tolerating(pod: Pod, key: str) -> Pod:

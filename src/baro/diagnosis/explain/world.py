@@ -7,26 +7,39 @@ and leads to "unknown", never to a guess.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from baro.allocator import DEFAULT_1_37, Features, SelectorEngine, cel_engine
 from baro.diagnosis.evidence import Evidence
+from baro.diagnosis.explain.rules.room import with_whole
+from baro.diagnosis.explain.rules.volumes import Storage, storage, users_of_volumes
+from baro.diagnosis.explain.rules.wire import NO_WISH, Term, Wishes, wishes
 from baro.inventory import Inventory, Snapshot
 from baro.model import pods
+from baro.model.errors import BaroError
 from baro.model.kinds.core import Event, Pod
 from baro.model.kinds.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from baro.placement.gang.objects import Groups
+
+if TYPE_CHECKING:
+    from baro.diagnosis.explain.gangs import GangAnswer
+    from baro.diagnosis.explain.rules import Rules
 
 Key = tuple[str, str]
 """(namespace, name); files without a namespace mean ``default``, as kubectl does."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How to ask. ``work`` bounds the what-if questions of one explanation: allocations tried."""
+    """How to ask. ``work`` bounds the what-if questions of one explanation: allocations tried; ``told`` says
+    where the features are known from."""
 
     features: Features = DEFAULT_1_37
+    told: str = ""
     node: str | None = None
     work: int = 20_000
     engine: Callable[[Inventory], SelectorEngine] = cel_engine
@@ -50,6 +63,59 @@ class World:
         self.pods: dict[Key, Pod] = {key_of(pod): pod for pod in snapshot.pods}
         self.claims: dict[Key, ResourceClaim] = {key_of(claim): claim for claim in snapshot.claims}
         self.templates = {key_of(template): template for template in evidence.templates}
+        self.gang_answers: dict[tuple[str, str, str, bool], GangAnswer] = {}
+        """Answers for gangs as a whole, once for all their pods."""
+        self.rules: dict[int, tuple[Pod, Rules]] = {}
+        """Rules of the pods that were asked about, by identity of the object; see ``rules_of``."""
+
+    @cached_property
+    def groups(self) -> Groups:
+        """PodGroups and Workloads in the evidence; those with fields of a wrong type are left out."""
+        found = Groups()
+        for document in self.evidence.documents:
+            if document.kind in ("PodGroup", "Workload"):
+                with suppress(BaroError):
+                    found.add(document.body)
+        return found
+
+    @staticmethod
+    def key(pod: Pod) -> Key:
+        """Namespace and name of a pod."""
+        return key_of(pod)
+
+    # --- what filters beside devices look at --------------------------------------------------------------
+
+    @cached_property
+    def wishes(self) -> Wishes:
+        """Host ports, affinity, spread, volumes and requests of the pod as a whole, by pod."""
+        return wishes(self.evidence)
+
+    @cached_property
+    def anti_affine(self) -> tuple[tuple[Pod, tuple[Term, ...]], ...]:
+        """Bound pods that do not want certain others near, with their terms."""
+        return tuple(
+            (pod, wish.anti_affinity)
+            for key, wish in self.wishes.of.items()
+            if wish.anti_affinity
+            and (pod := self.pods.get(key)) is not None
+            and pod.spec.node_name
+            and not pods.done(pod)
+        )
+
+    @cached_property
+    def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:
+        """Labels of the namespaces in the evidence."""
+        return {item.metadata.name: item.metadata.labels for item in self.evidence.namespaces}
+
+    @cached_property
+    def storage(self) -> Storage:
+        """PersistentVolumeClaims, PersistentVolumes, StorageClasses."""
+        return storage(self.evidence)
+
+    @cached_property
+    def users_of_volume(self) -> Mapping[Key, Key]:
+        """PVC → a bound pod that has it."""
+        return users_of_volumes(self)
 
     # --- devices and nodes --------------------------------------------------------------------------------
 
@@ -115,11 +181,12 @@ class World:
 
     def asked(self, pod: Pod) -> Mapping[str, int]:
         """What a pod asks of its node; remembered, since most pods of a cluster are alike."""
-        shape = (pod.spec.containers, pod.spec.init_containers, pod.spec.overhead)
+        whole = self.wishes.of.get(key_of(pod), NO_WISH).requests
+        shape = (pod.spec.containers, pod.spec.init_containers, pod.spec.overhead, whole)
         key = msgspec.json.encode(shape)
         found = self._asked.get(key)
         if found is None:
-            found = self._asked[key] = pods.requests(pod)
+            found = self._asked[key] = with_whole(pods.requests(pod), whole, pod.spec.overhead)
         return found
 
     @cached_property

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from baro.diagnosis.evidence import Evidence, SnapshotRecord
-from baro.diagnosis.shapes import mapping
+from baro.diagnosis.shapes import mapping, mappings
 from baro.diagnosis.snapshot.anonymise import anonymised, pseudonyms_of
 from baro.diagnosis.snapshot.prune import pruned
 from baro.model.errors import BaroError
@@ -30,6 +30,7 @@ def objects(evidence: Evidence, *, anonymise: bool = False) -> Iterator[dict[str
         served=dict(evidence.served),
         missing=missing,
         anonymised=anonymise,
+        feature_gates=dict(evidence.feature_gates),
     )
     plain: dict[str, Any] = msgspec.to_builtins(record)
     yield {"apiVersion": record.api_version, "kind": record.kind, **plain}
@@ -53,7 +54,12 @@ def _typed(evidence: Evidence) -> Iterator[dict[str, Any]]:
             continue
         body = item.to_dict()
         if body["kind"] == "Pod":
-            volumes = mapping(pruned(document.body).get("spec")).get("volumes")
+            # Names of claims are the cluster's own, and nobody reads them under a pseudonym.
+            volumes = [
+                volume
+                for volume in mappings(mapping(pruned(document.body).get("spec")).get("volumes"))
+                if "hostPath" in volume
+            ]
             body.setdefault("spec", {}).update({"volumes": volumes} if volumes else {})
         yield body
 
