@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from baro.cel import check_selector, compile_selector
+from baro.cel import check_expression, compile_selector
 from baro.diagnosis.catalogue import Catalogue, built_in, from_slices, nvidia_driver, of_documents
 from baro.diagnosis.lint import LintResult, lint, lint_all, trials
 from baro.diagnosis.lint.selectors import inspect
@@ -76,7 +76,7 @@ def test_the_missions_manifest_is_mended_to_what_was_meant_and_then_has_no_findi
     assert request["exactly"]["selectors"][0]["cel"]["expression"] == expect["fixed_expression"]
     assert mended["apiVersion"] == "resource.k8s.io/v1"
     assert "constraints" not in mended["spec"]["spec"]["devices"]
-    assert not judge_create(mended, Rules("1.37"), cel=check_selector).causes
+    assert not judge_create(mended, Rules("1.37"), cel=check_expression).causes
     again = lint_text(yaml.safe_dump(mended))
     assert (again.findings, again.mended) == ((), None)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from baro.cli.output import emit, output_option, progress, style
 from baro.cli.sources import SourceOptions, open_source, source_options
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from baro.diagnosis.report.summary import Summary
 
 CHECK_NAMES = ("split", "counted", "stranded", "ready", "dra")
+_READING = ("baro explain ", "baro place ")
+"""Commands that read the same evidence."""
 COLOURS: dict[str, dict[str, Any]] = {
     "answer": {"bold": True},
     "error": {"fg": "red"},
@@ -66,7 +71,7 @@ def command(  # one parameter an option
     from baro.diagnosis.report.summary import summarise  # noqa: PLC0415
 
     evidence = open_source(source, quiet=quiet)
-    diagnosis = diagnose(evidence, checks or None)
+    diagnosis = _as_printed(diagnose(evidence, checks or None), source.paths)
     summary = summarise(diagnosis)
     if html is not None:
         _write_page(html, diagnosis, summary, quiet=quiet)
@@ -77,6 +82,23 @@ def command(  # one parameter an option
     else:
         _print(diagnosis, summary, wide=output == "wide")
     return _exit_code(diagnosis, fail_on)
+
+
+def _as_printed(diagnosis: Diagnosis, paths: Sequence[str]) -> Diagnosis:
+    """The diagnosis with the commands of baro reading what this call has read."""
+    if not paths or "-" in paths:
+        return diagnosis
+    given = " ".join(f"--from {shlex.quote(path)}" for path in paths)
+    problems = tuple(
+        msgspec.structs.replace(
+            item,
+            next=tuple(
+                f"{command} {given}" if command.startswith(_READING) else command for command in item.next
+            ),
+        )
+        for item in diagnosis.problems
+    )
+    return msgspec.structs.replace(diagnosis, problems=problems)
 
 
 def _exit_code(diagnosis: Diagnosis, fail_on: str) -> int:

@@ -104,14 +104,25 @@ def command(
     if fix or diff or mended:
         from baro.cli import lint_files  # noqa: PLC0415 - a lazy module imports on use
 
-        return lint_files.mend(work, write=fix, show_diff=diff)
+        return _unread(work) or lint_files.mend(work, write=fix, show_diff=diff)
     judged = work.judge(work.documents)
     answers: list[Answer] = []
     if work.live is not None:
         answers = work.live.answers(judged)
         judged = tuple(work.live.noted(one, answer) for one, answer in zip(judged, answers, strict=True))
     _print(work, judged, answers, output)
-    return exit_code([finding for one in judged for finding in one.findings], settings.fail_on)
+    return _unread(work) or exit_code(
+        [finding for one in judged for finding in one.findings], settings.fail_on
+    )
+
+
+def _unread(work: Work) -> int:
+    """Says which files could not be read; the exit code for it, 0 when all could."""
+    from baro.cli import report as say  # noqa: PLC0415 - the group imports this module
+
+    for error in work.unreadable:
+        say(error)
+    return 3 if work.unreadable else 0
 
 
 def exit_code(findings: Sequence[Finding], fail_on: Severity) -> int:
@@ -137,7 +148,9 @@ class Work:
 
         self.settings = settings
         self.target = _target(settings)
-        self.documents: tuple[Loaded, ...] = tuple(_documents(settings.files))
+        self.unreadable: list[InputError] = []
+        """Files beside which others are judged all the same."""
+        self.documents: tuple[Loaded, ...] = tuple(_documents(settings.files, self.unreadable))
         self.evidence: tuple[Loaded, ...] = load_paths(settings.evidence) if settings.evidence else ()
         self.live: Live | None = None
         if settings.server:
@@ -159,23 +172,28 @@ class Work:
         )
 
 
-def _documents(paths: Sequence[str]) -> Iterator[Loaded]:
-    """The objects of the paths. In a folder, files that hold something else (values of a chart) are left out,
-    and named; files that cannot be read are errors there too."""
+def _documents(paths: Sequence[str], unreadable: list[InputError]) -> Iterator[Loaded]:
+    """The objects of the paths. In a folder, files that hold something else (values and templates of a chart)
+    are left out, and named. One of several files that cannot be read goes to ``unreadable``; the only one is
+    an ``InputError``."""
     from baro.model.load import load_paths  # noqa: PLC0415 - a lazy module imports on use
     from baro.model.textio import Limits, files_below  # noqa: PLC0415
 
     for path in paths:
-        if not _is_folder(path):
-            yield from load_paths([path])
-            continue
-        for file in files_below(Path(path), Limits()):
+        folder = _is_folder(path)
+        for file in files_below(Path(path), Limits()) if folder else [path]:
             try:
                 yield from load_paths([file])
             except InputError as error:
-                if not error.what.startswith("Object '") and error.what not in _EMPTY:
-                    raise
-                progress(f"{file} is left out: {error.what}")
+                why = error.what
+                if folder and (error.next_step or "").startswith("this is a template"):
+                    why = "a template that is not rendered"
+                elif not folder or (not why.startswith("Object '") and why not in _EMPTY):
+                    if not folder and len(paths) == 1:
+                        raise
+                    unreadable.append(error)
+                    continue
+                progress(f"{file} is left out: {why}")
 
 
 def _is_folder(path: str) -> bool:

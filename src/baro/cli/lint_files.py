@@ -40,7 +40,8 @@ def mend(work: Work, *, write: bool, show_diff: bool) -> int:
         for finding in result.left:
             progress(f"{finding.where}: {finding.code} is not mended: its text cannot be changed in place")
     verb = "mended" if write else "can be mended"
-    progress(f"{fixed} findings {verb} in {changed} of {len(files)} files; {len(left)} left")
+    found = f"{fixed} finding{'s' if fixed != 1 else ''}"
+    progress(f"{found} {verb} in {changed} of {len(files)} files; {len(left)} left")
     return exit_code(left, work.settings.fail_on)
 
 

@@ -1,7 +1,8 @@
 """Nodes from ``kubectl describe node``: what people paste when they have no dump.
 
 Only what a diagnosis looks at: labels, conditions, cordon, capacity, allocatable, kubelet version. Pods and
-events in the same text are left alone: their names are cut and their times relative.
+events in the same text are left alone: their names are cut and their times relative. A piece that shows only
+capacity and allocatable, as ``describe`` or as YAML, is a node whose name nobody told.
 """
 
 from __future__ import annotations
@@ -20,16 +21,45 @@ _GAP = re.compile(r"\s{2,}")
 _COLUMNS = 6
 """Type, status, last heartbeat, last transition, reason, message."""
 _SECTION = re.compile(r"^([A-Z][\w ]*):")
+_AMOUNTS = re.compile(r"^\s*(capacity|allocatable):\s*(\{.*\}|[\w.-]+/\S+\s*\S+)?\s*$", re.IGNORECASE)
+_AMOUNT = re.compile(r"([\w.-]+(?:/[\w.-]+)?)\s*:\s*[\"']?(\d+\w*)[\"']?\s*(?:[,}]|$)")
+UNNAMED = "NODE"
+"""Stands for the name of a node that no text tells, as in the commands that are printed."""
 
 
 def nodes(text: str) -> Iterator[Body]:
-    """The nodes of a text, in order; a part without a name, or without capacity, is none."""
+    """The nodes of a text, in order; a part with a name and without capacity is none."""
     starts = [*_NODE.finditer(text)]
+    if not starts:
+        yield from _unnamed(text)
+        return
     ends = [*(match.start() for match in starts[1:]), len(text)]
     for match, end in zip(starts, ends, strict=True):
         body = _node(match[1], text[match.start() : end])
         if body["status"]["capacity"]:
             yield body
+
+
+def _unnamed(text: str) -> Iterator[Body]:
+    """The node of a piece of text with both amounts: one alone says nothing of the other."""
+    amounts: dict[str, dict[str, str]] = {}
+    section = ""
+    for line in text.splitlines():
+        head = _AMOUNTS.match(line)
+        if head:
+            section = head[1].lower()
+            amounts[section] = dict(_AMOUNT.findall(head[2] or ""))
+        elif section and (entry := re.fullmatch(_AMOUNT, line.strip())):
+            amounts[section][entry[1]] = entry[2]
+        else:
+            section = ""
+    if amounts.get("capacity") and "allocatable" in amounts:
+        yield {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": UNNAMED},
+            "status": {"capacity": amounts["capacity"], "allocatable": amounts["allocatable"]},
+        }
 
 
 def _condition(line: str) -> list[Body]:

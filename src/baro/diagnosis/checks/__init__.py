@@ -15,6 +15,7 @@ from baro.diagnosis.checks import (
     cdi,
     claims,
     counted,
+    driver_logs,
     kubelet,
     pools,
     ready,
@@ -25,6 +26,7 @@ from baro.diagnosis.checks import (
     versions,
 )
 from baro.diagnosis.checks.board import Board
+from baro.diagnosis.checks.logs import with_statuses
 from baro.diagnosis.checks.problem import Lost, Problem, problem
 from baro.diagnosis.evidence import Evidence
 
@@ -40,6 +42,12 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     parts: tuple[Part, ...]
     needs: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    """Sources that it looks at as well, without being wrong where they lack."""
+
+    @property
+    def looks_at(self) -> tuple[str, ...]:
+        return (*self.needs, *self.also)
 
 
 class Skipped(msgspec.Struct, frozen=True):
@@ -64,11 +72,25 @@ CHECKS: tuple[Check, ...] = (
         parts=(stranded.check,),
         needs=("pods", "resourceslices", "resourceclaims"),
     ),
-    Check(name="ready", title="not really ready", parts=(ready.check, signals.check)),
+    Check(
+        name="ready",
+        title="not really ready",
+        parts=(ready.check, signals.check),
+        also=("nodes", "pods"),
+    ),
     Check(
         name="dra",
         title="DRA broken",
-        parts=(pools.check, claims.check, stacks.check, kubelet.check, cdi.check, versions.check),
+        parts=(
+            pools.check,
+            claims.check,
+            stacks.check,
+            kubelet.check,
+            driver_logs.check,
+            cdi.check,
+            versions.check,
+        ),
+        also=("resourceslices", "resourceclaims"),
     ),
 )
 """In the order of the report's head."""
@@ -87,7 +109,7 @@ def diagnose(evidence: Evidence, checks: Iterable[str] | None = None) -> Diagnos
     """Runs the named checks (all by default) on the evidence. Unknown names raise ``KeyError``."""
     known = {item.name: item for item in CHECKS}
     chosen = [known[name] for name in dict.fromkeys(checks)] if checks is not None else list(CHECKS)
-    board = Board(evidence)
+    board = Board(with_statuses(evidence))
     problems: list[Problem] = []
     skipped: list[Skipped] = []
     ran: list[str] = []

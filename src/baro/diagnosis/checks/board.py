@@ -29,6 +29,8 @@ from baro.model.kinds.resource import ResourceClaim
 from baro.model.load import Loaded
 
 DONE = frozenset({"Succeeded", "Failed"})
+STARTING_HOURS = 0.25
+"""A node or a driver's pod that is younger than this may still be starting."""
 
 
 class PodView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -92,6 +94,30 @@ class Board:
         self.derived: dict[str, Any] = {}
         """What readers have worked out from this board; it lives as long as the board."""
         self._views: dict[str, NodeView | None] = {}
+
+    @cached_property
+    def latest(self) -> datetime | None:
+        """The moment of the evidence: when it was taken or, where nobody says so, its latest time stamp, so
+        that something may be older than it looks, and never younger."""
+        if self.now is not None:
+            return self.now
+        told = [
+            stamp
+            for node in self.snapshot.nodes
+            for item in node.status.conditions
+            for stamp in (item.last_heartbeat_time, item.last_transition_time)
+        ]
+        told += [pod.metadata.creation_timestamp for pod in self.snapshot.pods]
+        told += [event.last_timestamp or event.event_time for event in self.evidence.events]
+        return max((then for stamp in told if stamp and (then := moment(stamp))), default=None)
+
+    def starting(self, created: str | None) -> bool:
+        """Whether something of that age may still be starting; False where nothing tells its age, as in a
+        dump whose time stamps are all the same."""
+        then = moment(created or "")
+        if then is None or self.latest is None or (self.now is None and self.latest <= then):
+            return False
+        return (self.latest - then).total_seconds() / 3600 < STARTING_HOURS
 
     # --- claims and pods -----------------------------------------------------------------------------------
 

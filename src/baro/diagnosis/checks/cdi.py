@@ -8,20 +8,32 @@ reboot. A spec that resolves may still name files of an older driver, or no devi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-import msgspec
-
 from baro.diagnosis.checks.board import Board
-from baro.diagnosis.checks.logs import Line, lines
-from baro.diagnosis.checks.problem import Problem, named, on_node, problem
-from baro.diagnosis.evidence import Capture, CaptureKind, Evidence
-from baro.diagnosis.shapes import mapping, mappings
+from baro.diagnosis.checks.cdi_spec import Spec, edits_of, spec_of
+from baro.diagnosis.checks.logs import Line, lines, matching
+from baro.diagnosis.checks.problem import Problem, count, named, on_node, problem
+from baro.diagnosis.evidence import CaptureKind, Evidence
+from baro.diagnosis.shapes import mappings
 
 NAME = "dra"
-_UNRESOLVABLE = re.compile(r"unresolvable CDI devices ((?:[\w.-]+/[\w.-]+=[\w.:@+-]+(?:, )?)+)")
+_UNRESOLVABLE = re.compile(
+    r"(?:unresolvable CDI devices|could not resolve CDI devices:) \[?((?:[\w.-]+/[\w.-]+=[\w.:@+-]+[,\s]*)+)"
+)
+_UNRESOLVED_WORDS = ("unresolvable CDI devices", "could not resolve CDI devices")
+_ABSENT = re.compile(
+    r"failed to stat CDI host device \\?\"(/[^\"\\]+)"
+    r"|error stat'?ing file (/\S+?):? ?:? no such file"
+    r"|error mounting \\?\"(/[^\"\\]+)\\?\" to rootfs.*no such file or directory"
+    r"|failed to fulfil mount request: open (/\S+?): no such file or directory",
+    re.IGNORECASE,
+)
+_VERSIONED = re.compile(r"(?:nvidia|cuda|nvcuvid|nvoptix)\S*\.so\.(\d{3}\.\d+(?:\.\d+)?)$")
+_OFF = re.compile(r"^\s*enable_cdi\s*=\s*false\b", re.MULTILINE)
+_DIRECTORIES = re.compile(r"^\s*cdi_spec_dirs\s*=\s*\[([^\]]*)\]", re.MULTILINE)
 _LISTED = re.compile(r"^\s*([\w.-]+/[\w.-]+)=(\S+)\s*$", re.M)
 _SPEC_FILE = re.compile(r"^\s*(/\S*cdi/\S+\.(?:json|ya?ml))\s*$", re.M)
 _EMPTY_DIR = re.compile(r"^\s*(/var/run/cdi|/run/cdi)/?\s+\(?empty", re.M)
@@ -32,85 +44,75 @@ _DRIVER = re.compile(
 _LIBRARY = re.compile(r"\.so\.(\d{3}\.\d+(?:\.\d+)?)$")
 _DEV_MISSING = re.compile(r"cannot access '?/dev/nvidia")
 _NODES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm")
-_EDIT_FIELDS = ("env", "deviceNodes", "netDevices", "hooks", "mounts", "intelRdt", "additionalGids")
 SEARCHED = ("/etc/cdi", "/var/run/cdi")
 """The default directories of containerd and CRI-O; podman's default is the first alone."""
-
-
-class Spec(msgspec.Struct, frozen=True, kw_only=True):
-    """One CDI spec as far as it concerns us. ``faults`` are paths and words of what makes it invalid."""
-
-    capture: Capture
-    kind: str
-    devices: tuple[str, ...]
-    faults: tuple[tuple[str, str], ...]
 
 
 def check(board: Board) -> Iterator[Problem]:
     """All problems with CDI."""
     evidence = board.evidence
-    specs = [_spec(capture) for capture in evidence.captured(CaptureKind.CDI_SPEC)]
+    specs = [spec_of(capture) for capture in evidence.captured(CaptureKind.CDI_SPEC)]
     for spec in specs:
         yield from _invalid(spec)
         yield from _stale(board, spec)
         yield from _nodeless(evidence, spec)
+    yield from _conflicts(specs)
     yield from _unresolvable(board, specs)
+    yield from _absent(board, specs)
+    yield from _switched_off(board)
 
 
 # --- specs ------------------------------------------------------------------------------------------------
 
 
-def _spec(capture: Capture) -> Spec:
-    body = mapping(capture.data)
-    devices = mappings(body.get("devices"))
-    faults = []
-    kind = str(body.get("kind") or "")
-    if not re.fullmatch(r"[A-Za-z][\w.-]*/[A-Za-z][\w-]*", kind):
-        faults.append(("kind", f"invalid kind {kind!r}"))
-    if not devices:
-        faults.append(("devices", "no devices"))
-    for index, device in enumerate(devices):
-        edits = device.get("containerEdits")
-        if not any(mapping(edits).get(field) for field in _EDIT_FIELDS):
-            faults.append(
-                (
-                    f"devices[{index}].containerEdits",
-                    f"invalid device {device.get('name')!r}, empty device edits",
-                )
-            )
-    return Spec(
-        capture=capture,
-        kind=kind,
-        devices=tuple(str(item.get("name") or "") for item in devices),
-        faults=tuple(faults),
+def _invalid(spec: Spec) -> Iterator[Problem]:
+    if not spec.faults:
+        return
+    path, what = spec.faults[0]
+    more = f" (and {count(len(spec.faults) - 1, 'more fault')})" if len(spec.faults) > 1 else ""
+    yield problem(
+        NAME,
+        "cdi-spec-invalid",
+        f"CDI spec {spec.file}: {path}: {what}{more}; the runtime skips the whole file without a word",
+        subject=f"CDI {spec.kind}",
+        node=spec.capture.node,
+        evidence=(
+            f"devices in it: {named(spec.devices)}",
+            *(f"{other}: {words}" for other, words in spec.faults[1:]),
+        ),
+        next=(on_node(spec.capture.node, "nvidia-ctk cdi list"),),
+        facts={"valid_spec": False, "path": path, "message": what},
     )
 
 
-def _invalid(spec: Spec) -> Iterator[Problem]:
-    for path, what in spec.faults:
-        yield problem(
-            NAME,
-            "cdi-spec-invalid",
-            f"CDI spec {spec.capture.where.file}: {path}: {what}; the runtime skips the whole file "
-            "without a word",
-            subject=f"CDI {spec.kind}",
-            node=spec.capture.node,
-            evidence=(f"devices in it: {named(spec.devices)}",),
-            next=(on_node(spec.capture.node, "nvidia-ctk cdi list"),),
-            facts={"valid_spec": False, "path": path, "message": what},
-        )
-
-
-def _edits(spec: Spec) -> Iterator[Mapping[str, Any]]:
-    body = mapping(spec.capture.data)
-    for holder in (body, *mappings(body.get("devices"))):
-        yield mapping(holder.get("containerEdits"))
+def _conflicts(specs: list[Spec]) -> Iterator[Problem]:
+    """Two files of one directory with the same device: the runtime resolves it to neither."""
+    seen: dict[tuple[str | None, str, str, str], Spec] = {}
+    told: set[tuple[str, str]] = set()
+    for spec in specs:
+        for name in dict.fromkeys(spec.devices) if not spec.faults else ():
+            key = (spec.capture.node, str(PurePosixPath(spec.file).parent), spec.kind, name)
+            other = seen.setdefault(key, spec)
+            if other is spec or (other.file, spec.file) in told:
+                continue
+            told.add((other.file, spec.file))
+            yield problem(
+                NAME,
+                "cdi-device-conflict",
+                f"CDI device {spec.kind}={name} is in two specs of one directory, {other.file} and "
+                f"{spec.file}: runtimes then resolve it to neither",
+                subject=f"CDI {spec.kind}",
+                node=spec.capture.node,
+                evidence=(f"{other.file}: {named(other.devices)}", f"{spec.file}: {named(spec.devices)}"),
+                next=(on_node(spec.capture.node, "nvidia-ctk cdi list"),),
+                facts={"device": f"{spec.kind}={name}", "files": [other.file, spec.file]},
+            )
 
 
 def _stale(board: Board, spec: Spec) -> Iterator[Problem]:
     """The spec names libraries of another driver version than the one that is loaded."""
     versions: dict[str, str] = {}
-    for edits in _edits(spec):
+    for edits in edits_of(spec):
         for mount in mappings(edits.get("mounts")):
             path = str(mount.get("hostPath") or "")
             found = _LIBRARY.search(path)
@@ -159,7 +161,7 @@ def _nodeless(evidence: Evidence, spec: Spec) -> Iterator[Problem]:
     """A GPU device without any device node: it resolves, and the container finds no GPU."""
     if spec.faults or not re.search(r"nvidia|gpu", spec.kind + " ".join(spec.devices), re.I):
         return
-    if any(edits.get("deviceNodes") for edits in _edits(spec)):
+    if any(edits.get("deviceNodes") for edits in edits_of(spec)):
         return
     absent = next((line for line in lines(evidence, "/dev/nvidia") if _DEV_MISSING.search(line.text)), None)
     missing = list(_NODES) if absent is not None else []
@@ -188,11 +190,8 @@ def _nodeless(evidence: Evidence, spec: Spec) -> Iterator[Problem]:
 
 def _unresolvable(board: Board, specs: list[Spec]) -> Iterator[Problem]:
     told: set[str] = set()
-    for line in lines(board.evidence, "unresolvable CDI devices"):
-        match = _UNRESOLVABLE.search(line.text)
-        if match is None:
-            continue
-        devices = [part.strip().rstrip(".,") for part in match[1].split(",") if part.strip()]
+    for line, match in matching(board.evidence, _UNRESOLVABLE, *_UNRESOLVED_WORDS):
+        devices = [part.rstrip(".,") for part in re.split(r"[,\s]+", match[1]) if part.strip()]
         for kind in dict.fromkeys(device.split("=", 1)[0] for device in devices):
             mine = [device for device in devices if device.startswith(f"{kind}=")]
             if mine[0] not in told:
@@ -205,7 +204,8 @@ def _cause(board: Board, specs: list[Spec], line: Line, kind: str, devices: list
     offered = sorted(
         {name for spec in same if not spec.faults for name in spec.devices} | _listed(board, kind)
     )
-    elsewhere = _elsewhere(board)
+    searched = _searched(board, line)
+    elsewhere = _elsewhere(board, searched)
     if any(spec.faults for spec in same):
         code, why = (
             "cdi-spec-invalid",
@@ -220,7 +220,7 @@ def _cause(board: Board, specs: list[Spec], line: Line, kind: str, devices: list
             "cdi-spec-dir-not-searched",
             f"a spec lies in {elsewhere}, which the runtime does not search",
         )
-        facts = {"found_in": elsewhere, "searched": [SEARCHED[0]], "fix": "add spec dir"}
+        facts = {"found_in": elsewhere, "searched": list(searched), "fix": "add spec dir"}
     elif _lost_at_reboot(board):
         code, why = (
             "cdi-spec-lost-on-reboot",
@@ -240,7 +240,7 @@ def _cause(board: Board, specs: list[Spec], line: Line, kind: str, devices: list
         f"resolved: {why}",
         subject=f"Pod {line.pod}" if line.pod else f"CDI {kind}",
         node=line.node,
-        evidence=(f"{line.place}: {line.text[:240]}",),
+        evidence=(line.excerpt(),),
         next=(
             on_node(line.node, "ls -l /etc/cdi /var/run/cdi"),
             on_node(line.node, "nvidia-ctk cdi list"),
@@ -260,15 +260,91 @@ def _listed(board: Board, kind: str) -> set[str]:
     return {match[2] for text in _texts(board) for match in _LISTED.finditer(text) if match[1] == kind}
 
 
-def _elsewhere(board: Board) -> str | None:
+def _searched(board: Board, line: Line) -> tuple[str, ...]:
+    """Where the runtime that wrote the error looks: what its configuration says, else its default. ``/run``
+    and ``/var/run`` are one directory."""
+    for text in _texts(board):
+        stated = _DIRECTORIES.search(text)
+        if stated:
+            found = tuple(re.findall(r"[\"']([^\"']+)[\"']", stated[1]))
+            return (*found, *(one.removeprefix("/var") for one in found if one.startswith("/var/run/")))
+    return SEARCHED[:1] if "setting up CDI devices" in line.text else (*SEARCHED, "/run/cdi")
+
+
+def _elsewhere(board: Board, searched: tuple[str, ...]) -> str | None:
     """A directory with spec files that the runtime does not search: a listing of files, one a line."""
     for text in _texts(board):
         for match in _SPEC_FILE.finditer(text):
             folder = str(PurePosixPath(match[1]).parent)
-            if folder not in SEARCHED:
+            if folder not in searched:
                 return folder
     return None
 
 
 def _lost_at_reboot(board: Board) -> bool:
     return any(_EMPTY_DIR.search(text) and _PREPARED.search(text) for text in _texts(board))
+
+
+# --- what a spec names and the host lacks -----------------------------------------------------------------
+
+
+def _absent(board: Board, specs: list[Spec]) -> Iterator[Problem]:
+    """Files and device nodes that the runtime does not find. A library of a driver version: a stale spec."""
+    told: set[str] = set()
+    for line, match in matching(board.evidence, _ABSENT, "o such file"):
+        path = next(found for found in match.groups() if found)
+        version = _VERSIONED.search(path)
+        loaded = _loaded_driver(board, line.node)
+        if path in told or (version and any(_names(spec, version[1]) for spec in specs) and loaded):
+            continue  # told with the spec
+        told.add(path)
+        stale = version is not None and version[1] != loaded
+        why = (
+            f"it is of driver {version[1]}, {'and ' + loaded + ' is loaded' if loaded else 'which is gone'}"
+            if version and stale
+            else "a CDI spec or the runtime's hook names it"
+        )
+        facts = {"cause": "cdi-host-path-missing", "path": path}
+        if version and stale:
+            facts = {
+                "cause": "cdi-spec-stale", "path": path, "spec_version": version[1],
+                "driver_version": loaded, "fix": "nvidia-ctk cdi generate",
+            }  # fmt: skip
+        yield problem(
+            NAME,
+            "cdi-spec-stale" if stale else "cdi-host-path-missing",
+            f"{'node ' + line.node + ': ' if line.node else ''}no container with a GPU starts, because "
+            f"{path} is not there: {why}",
+            subject=f"Pod {line.pod}" if line.pod else f"File {path}",
+            node=line.node,
+            evidence=(line.excerpt(),),
+            next=(on_node(line.node, f"ls -l {path}"), on_node(line.node, "nvidia-smi -L")),
+            facts=facts,
+        )
+
+
+def _names(spec: Spec, version: str) -> bool:
+    """Whether a mount of the spec is of that driver version."""
+    return any(
+        str(mount.get("hostPath") or "").endswith(f".so.{version}")
+        for edits in edits_of(spec)
+        for mount in mappings(edits.get("mounts"))
+    )
+
+
+def _switched_off(board: Board) -> Iterator[Problem]:
+    """containerd before 2.0 does CDI only when told to."""
+    for capture in board.evidence.captures:
+        match = _OFF.search(capture.text) if capture.kind is not CaptureKind.CDI_SPEC else None
+        if match is not None:
+            yield problem(
+                NAME,
+                "cdi-disabled",
+                f"{'node ' + capture.node + ': ' if capture.node else ''}containerd has CDI switched off:"
+                " claims are prepared, and their containers get no device",
+                subject=f"Node {capture.node}" if capture.node else capture.where.file or "",
+                node=capture.node,
+                evidence=(f"{capture.where.file}: {match[0].strip()}",),
+                next=(on_node(capture.node, "containerd config dump | grep cdi"),),
+                facts={"cause": "cdi-disabled"},
+            )

@@ -6,6 +6,7 @@ a consumer is still alive.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 
 from baro.diagnosis.checks.board import Board
@@ -197,6 +198,7 @@ def _no_class(board: Board) -> Iterator[Problem]:
     known = sorted(board.inventory.classes)
     for name, claims in missing.items():
         near = [item for item in known if name in item or item in name]
+        near += [item for item in difflib.get_close_matches(name, known, n=2) if item not in near]
         yield problem(
             NAME,
             "device-class-not-found",

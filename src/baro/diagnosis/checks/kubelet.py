@@ -11,21 +11,28 @@ import re
 from collections.abc import Iterator
 
 from baro.diagnosis.checks.board import Board, PodView, condition
-from baro.diagnosis.checks.logs import Line, lines
+from baro.diagnosis.checks.logs import Line, matching
 from baro.diagnosis.checks.problem import Problem, on_node, problem
+from baro.diagnosis.checks.registrars import logs_of, pods_on
 
 NAME = "dra"
-_NOT_REGISTERED = re.compile(r"DRA driver (\S+?) is not registered")
+_NOT_REGISTERED = re.compile(
+    r"(?:DRA driver|plugin name) ([\w.-]+?)\.?(?: is not registered| not found in the list of registered DRA)"
+)
 _FOLLOW_UP = re.compile(r"unable to get information for ResourceClaim")
 _CLAIM_INFO = re.compile(r"unable to get claim info for ResourceClaim (\S+)")
 _NO_RESOURCE = re.compile(
     r"failed to (?:fetch|get) ResourceClaim (\S+).*could not find the requested resource"
 )
-_NO_HANDLER = re.compile(r"no handler registered for plugin type: DRAPlugin at socket (\S+)")
-_NOT_ALLOWED = re.compile(
-    r"pod (\S+?)\(.*?\) is not allowed to use resource claim (\S+)|is not allowed to use resource "
-    r"claim (\S+)"
+_PREPARE = re.compile(
+    r"NodePrepareResources(?: (?:rpc )?(?:call )?failed)?(?: for (?:ResourceClaim|claim) ([\w.-]+))?: (.+)"
 )
+_UNPREPARE = re.compile(
+    r"unprepare dynamic resources: (?:pod \\?\"?([\w./-]+)\\?\"?: )?(.*?)(?:\"? pod=|\"?$)"
+)
+_NO_HANDLER = re.compile(r"no handler registered for plugin type: DRAPlugin at socket (\S+)")
+_NOT_ALLOWED = re.compile(r"is not allowed to use resource claim \\?\"?([a-z0-9][a-z0-9.-]*)")
+"""Kubelets write the claim bare, quoted, or with its UID in brackets."""
 _AUTOSCALER = re.compile(
     r"no instance type can satisfy the allocation|no node group can satisfy .*resource claim", re.I
 )
@@ -37,7 +44,10 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 def check(board: Board) -> Iterator[Problem]:
     """One problem for each cause and place."""
     told: set[tuple[str, str]] = set()
-    for make in (_registered, _several, _skew, _gate, _reserved, _scale_from_zero):
+    parts = (
+        _registered, _several, _skew, _gate, _reserved, _bound, _unprepared, _prepared, _scale_from_zero,
+    )  # fmt: skip
+    for make in parts:
         for item in make(board):
             key = (item.code, item.subject)
             if key not in told:
@@ -46,25 +56,21 @@ def check(board: Board) -> Iterator[Problem]:
     yield from _versions(board)
 
 
-def _each(board: Board, pattern: re.Pattern[str], word: str) -> Iterator[tuple[Line, re.Match[str]]]:
-    for line in lines(board.evidence, word):
-        match = pattern.search(line.text)
-        if match is not None:
-            yield line, match
-
-
 def _subject(line: Line, node: str | None) -> str:
     return f"Pod {line.pod}" if line.pod else f"Node {node}" if node else line.place
 
 
 def _place(line: Line) -> str:
-    times = f" ({line.count}×)" if line.count > 1 else ""
-    return f"{line.place}{times}: {line.text[:240]}"
+    return line.excerpt() + (f" ({line.count}×)" if line.count > 1 else "")
 
 
 def _registered(board: Board) -> Iterator[Problem]:
-    follow_ups = sum(1 for _ in _each(board, _FOLLOW_UP, "for ResourceClaim"))
-    for line, match in _each(board, _NOT_REGISTERED, "is not registered"):
+    follow_ups = sum(1 for _ in matching(board.evidence, _FOLLOW_UP, "for ResourceClaim"))
+    for line, match in matching(
+        board.evidence, _NOT_REGISTERED, "is not registered", "list of registered DRA"
+    ):
+        if _past(board, line):
+            continue
         driver = match[1]
         node = line.node or _pod_node(board, line.pod)
         yield problem(
@@ -77,7 +83,7 @@ def _registered(board: Board) -> Iterator[Problem]:
             evidence=(_place(line),)
             + ((f"{follow_ups} follow-up messages of the same cause",) if follow_ups else ()),
             next=(
-                f"kubectl get pods -A --field-selector spec.nodeName={node or 'NODE'}",
+                pods_on(node),
                 on_node(node, "ls /var/lib/kubelet/plugins_registry"),
             ),
             facts={
@@ -99,9 +105,15 @@ def _view(board: Board, name: str | None) -> PodView | None:
     return next((item for item in board.pods if item.name == name), None)
 
 
+def _past(board: Board, line: Line) -> bool:
+    """Whether the pod that a message is about has started since, or has ended."""
+    view = _view(board, line.pod)
+    return view is not None and (view.done or view.pod.status.phase == "Running")
+
+
 def _several(board: Board) -> Iterator[Problem]:
     """kubelet 1.34: a pod with several claims of which another pod has already prepared one."""
-    for line, match in _each(board, _CLAIM_INFO, "unable to get claim info"):
+    for line, match in matching(board.evidence, _CLAIM_INFO, "unable to get claim info"):
         view = _view(board, line.pod) or _using(board, match[1])
         if view is None or len(view.claims) < 2:
             continue
@@ -135,7 +147,7 @@ def _using(board: Board, claim: str) -> PodView | None:
 
 def _skew(board: Board) -> Iterator[Problem]:
     """The claim is there; the kubelet asks for it in a version that the server does not serve."""
-    for line, match in _each(board, _NO_RESOURCE, "could not find the requested resource"):
+    for line, match in matching(board.evidence, _NO_RESOURCE, "could not find the requested resource"):
         node = line.node or _pod_node(board, line.pod)
         item = board.nodes.get(node or "")
         kubelet = str(item.status.node_info.get("kubeletVersion") or "") if item else ""
@@ -160,7 +172,7 @@ def _skew(board: Board) -> Iterator[Problem]:
 
 def _gate(board: Board) -> Iterator[Problem]:
     """Below 1.34 the kubelet needs the gate; from 1.34 on this message has another cause."""
-    for line, _ in _each(board, _NO_HANDLER, "no handler registered for plugin type: DRAPlugin"):
+    for line, _ in matching(board.evidence, _NO_HANDLER, "no handler registered for plugin type: DRAPlugin"):
         node = line.node
         item = board.nodes.get(node or "")
         version = _version(str(item.status.node_info.get("kubeletVersion") or "")) if item else None
@@ -185,8 +197,8 @@ def _gate(board: Board) -> Iterator[Problem]:
 
 
 def _reserved(board: Board) -> Iterator[Problem]:
-    for line, match in _each(board, _NOT_ALLOWED, "is not allowed to use resource claim"):
-        name = match[2] or match[3]
+    for line, match in matching(board.evidence, _NOT_ALLOWED, "is not allowed to use resource claim"):
+        name = match[1].rstrip(".-")
         view = _view(board, line.pod)
         claim = board.claims.get((view.pod.metadata.namespace, name)) if view else None
         if claim is not None and view is not None:
@@ -208,11 +220,41 @@ def _reserved(board: Board) -> Iterator[Problem]:
                 "in the scheduler",
             ),
             next=(
-                f"kubectl get resourceclaim -n {(line.pod or 'NAMESPACE/').split('/')[0]} {name} "
-                "-o jsonpath={.status.reservedFor}",
+                f"kubectl get resourceclaim -n {line.pod.split('/')[0]} {name} "
+                "-o jsonpath={.status.reservedFor}"
+                if line.pod
+                else "kubectl get resourceclaims -A",
             ),
             facts={"cause": "claim-not-reserved-for-pod", "check": "status.reservedFor", "claim": name},
         )
+
+
+def _bound(board: Board) -> Iterator[Problem]:
+    """Pods that are on a node while a claim of theirs is not allocated: whoever bound them skipped that. Seen
+    in the objects alone, without any message of a kubelet."""
+    for view in board.pods:
+        node = view.pod.spec.node_name
+        if not node or view.pod.status.phase not in ("Pending", "") or view.pod.metadata.deletion_timestamp:
+            continue
+        for key in view.claims:
+            claim = board.claims.get(key)
+            if claim is None or claim.status.allocation is not None:
+                continue
+            yield problem(
+                NAME,
+                "claim-not-reserved-for-pod",
+                f"pod {view.name} is bound to node {node}, and its claim {key[1]} is not allocated: it was "
+                "bound without the scheduler's DRA plugin and never starts",
+                subject=f"Pod {view.name}",
+                node=node,
+                evidence=(f"spec.nodeName {node}, status.allocation of {key[1]}: none",),
+                next=(
+                    f"kubectl get resourceclaim -n {key[0]} {key[1]} -o yaml",
+                    f"kubectl describe pod -n {view.pod.metadata.namespace} {view.pod.metadata.name}",
+                ),
+                facts={"cause": "claim-not-reserved-for-pod", "check": "spec.nodeName", "claim": key[1]},
+            )
+            break
 
 
 def _scale_from_zero(board: Board) -> Iterator[Problem]:
@@ -224,7 +266,7 @@ def _scale_from_zero(board: Board) -> Iterator[Problem]:
     ]
     if board.snapshot.slices or not waiting or board.evidence.lacks("resourceslices"):
         return
-    log = next(iter(_each(board, _AUTOSCALER, "satisfy the allocation")), None)
+    log = next(iter(matching(board.evidence, _AUTOSCALER, "satisfy the allocation")), None)
     yield problem(
         NAME,
         "autoscaler-no-resourceslice-template",
@@ -242,6 +284,50 @@ def _scale_from_zero(board: Board) -> Iterator[Problem]:
         ),
         facts={"cause": "autoscaler-no-resourceslice-template", "waiting": len(waiting)},
     )
+
+
+def _prepared(board: Board) -> Iterator[Problem]:
+    """The driver refuses to prepare a claim, in its own words. Messages with a cause of their own are told
+    above."""
+    for line, match in matching(board.evidence, _PREPARE, "NodePrepareResources"):
+        if _past(board, line) or _NOT_REGISTERED.search(line.text):
+            continue
+        claim, words = match[1], re.sub(r'"? pod="?[\w./-]+"?.*$', "", match[2]).strip().strip('"')
+        node = line.node or _pod_node(board, line.pod)
+        yield problem(
+            NAME,
+            "claim-prepare-failed",
+            f"{'node ' + node + ': ' if node else ''}the driver cannot prepare "
+            f"{'claim ' + claim if claim else 'the claim'}"
+            f"{' of pod ' + line.pod if line.pod else ''}: {words[:240]}",
+            subject=_subject(line, node),
+            node=node,
+            evidence=(_place(line),),
+            next=logs_of(board, node, dra=True),
+            facts={"cause": "claim-prepare-failed", "claim": claim, "pod": line.pod, "message": words},
+        )
+
+
+def _unprepared(board: Board) -> Iterator[Problem]:
+    """A pod that cannot end: the kubelet gets no answer when it wants to give the devices back."""
+    for line, match in matching(board.evidence, _UNPREPARE, "unprepare dynamic resources"):
+        pod = line.pod or match[1]
+        view = _view(board, pod)
+        node = line.node or _pod_node(board, pod)
+        gone = view is None and pod is not None and board.sees(pod.partition("/")[0])
+        if (gone and board.snapshot.pods) or (view is not None and view.done):
+            continue
+        yield problem(
+            NAME,
+            "pod-stuck-terminating",
+            f"{'pod ' + pod if pod else 'a pod'} cannot end: the kubelet cannot give its devices back: "
+            f"{match[2].strip()[:200]}",
+            subject=f"Pod {pod}" if pod else _subject(line, node),
+            node=node,
+            evidence=(_place(line),),
+            next=logs_of(board, node, dra=True),
+            facts={"cause": "claim-unprepare-failed", "pod": pod, "message": match[2].strip()},
+        )
 
 
 # --- versions ---------------------------------------------------------------------------------------------

@@ -7,13 +7,16 @@ Parses, groups and names; what it means for a node is decided by the checks. Acc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from baro.diagnosis.evidence import Capture, CaptureKind, Evidence
+from baro.diagnosis.shapes import mapping, mappings
+from baro.model.kinds.base import ObjectReference
+from baro.model.kinds.core import Event
 
 _XID = re.compile(
     r"(?:NVRM:\s*)?\bXid \((?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-9a-f])?"
@@ -145,6 +148,58 @@ def _xids_of_logs(captures: Iterable[Capture]) -> Iterator[Xid]:
             )
 
 
+STATUS: Final = "Status"
+"""Type of the events that stand for what pods' statuses say."""
+
+
+def with_statuses(evidence: Evidence) -> Evidence:
+    """The evidence with what pods that failed or wait say in their status as events: events are gone after an
+    hour, a pod that was turned away keeps the reason."""
+    known = {
+        (event.involved_object.namespace, event.involved_object.name, event.message)
+        for event in evidence.events
+    }
+    found = []
+    for document in evidence.documents:
+        if document.kind != "Pod":
+            continue
+        status = mapping(document.body.get("status"))
+        if status.get("phase") not in ("Pending", "Failed"):
+            continue
+        meta = mapping(document.body.get("metadata"))
+        namespace, name = str(meta.get("namespace") or ""), str(meta.get("name") or "")
+        for reason, message in _said(status):
+            if (namespace, name, message) not in known:
+                known.add((namespace, name, message))
+                node = mapping(document.body.get("spec")).get("nodeName")
+                about = ObjectReference(kind="Pod", namespace=namespace, name=name)
+                source = {"host": node} if isinstance(node, str) and node else {}
+                found.append(
+                    Event(type=STATUS, reason=reason, message=message, involved_object=about, source=source)
+                )
+    return msgspec.structs.replace(evidence, events=(*evidence.events, *found)) if found else evidence
+
+
+def never_ran(ended: Mapping[str, Any]) -> bool:
+    """Whether a container ended before its program ran: the message is the runtime's then, else the
+    program's own."""
+    return ended.get("reason") in ("StartError", "ContainerCannotRun")
+
+
+def _said(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(reason, message) of a pod's status and of its containers that wait or have ended."""
+    holders = [status]
+    for field in ("initContainerStatuses", "containerStatuses"):
+        for container in mappings(status.get(field)):
+            for state in (mapping(container.get("state")), mapping(container.get("lastState"))):
+                ended = mapping(state.get("terminated"))
+                holders += [mapping(state.get("waiting")), *([ended] if never_ran(ended) else [])]
+    for holder in holders:
+        message = holder.get("message")
+        if isinstance(message, str) and message:
+            yield str(holder.get("reason") or ""), message
+
+
 class Line(msgspec.Struct, frozen=True, kw_only=True):
     """A line, or the message of an event. ``place`` says where it stands."""
 
@@ -155,6 +210,15 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     hours: float | None = None
     is_event: bool = False
     count: int = 1
+    at: int = 0
+    """Where in the text that begins for which the line was taken."""
+
+    def excerpt(self, width: int = 240) -> str:
+        """The place, and as much of the text as tells: long lines are cut around what was found."""
+        start = max(0, self.at - width // 3) if len(self.text) > width else 0
+        end = start + width
+        cut = f"{'… ' if start else ''}{self.text[start:end]}{' …' if end < len(self.text) else ''}"
+        return f"{self.place}: {cut}"
 
 
 def lines(evidence: Evidence, *words: str, events_only: bool = False) -> Iterator[Line]:
@@ -162,27 +226,49 @@ def lines(evidence: Evidence, *words: str, events_only: bool = False) -> Iterato
     for capture in () if events_only else evidence.captures:
         if capture.kind not in (CaptureKind.LOG, CaptureKind.DESCRIBE, CaptureKind.TEXT):
             continue
-        if not any(word in capture.text for word in words):
-            continue
-        for number, text in enumerate(capture.text.splitlines(), 1):
-            if any(word in text for word in words):
-                yield Line(
-                    text=text.strip(), node=capture.node, place=f"{capture.where.file}:{number}",
-                    pod=_pod(text),
-                )  # fmt: skip
+        for number, text in _with_words(capture.text, words):
+            yield Line(
+                text=text.strip(), node=capture.node, place=f"{capture.where.file}:{number}", pod=_pod(text)
+            )
     for event in evidence.events:
         if any(word in event.message for word in words):
             about = event.involved_object
             name = f"{about.namespace}/{about.name}" if about.namespace else about.name
+            what = "status" if event.type == STATUS else "event"
             host = event.source.get("host") or event.reporting_instance
             yield Line(
                 text=event.message,
                 node=str(host) if host else (about.name if about.kind == "Node" else None),
-                place=f"event {event.reason} of {about.kind} {name}",
+                place=f"{what} {event.reason} of {about.kind} {name}",
                 pod=name if about.kind == "Pod" else None,
                 is_event=True,
                 count=max(1, event.count),
             )
+
+
+def _with_words(text: str, words: tuple[str, ...]) -> Iterator[tuple[int, str]]:
+    """(number, line) of the lines with one of the words. Logs are long and such lines few: the others are not
+    looked at one by one."""
+    number, counted, end = 1, 0, -1
+    for found in re.finditer("|".join(map(re.escape, words)), text):
+        if found.start() < end:
+            continue  # the same line again
+        start = text.rfind("\n", 0, found.start()) + 1
+        end = text.find("\n", found.end())
+        end = len(text) if end < 0 else end
+        number += text.count("\n", counted, start)
+        counted = start
+        yield number, text[start:end]
+
+
+def matching(
+    evidence: Evidence, pattern: re.Pattern[str], *words: str
+) -> Iterator[tuple[Line, re.Match[str]]]:
+    """The lines (see ``lines``) with one of the words that the pattern finds something in."""
+    for line in lines(evidence, *words):
+        match = pattern.search(line.text)
+        if match is not None:
+            yield msgspec.structs.replace(line, at=match.start()), match
 
 
 _POD = re.compile(r"\bpod=\"?([a-z0-9.-]+/[a-z0-9.-]+)")

@@ -5,9 +5,11 @@ Part of the check *not really ready*: a count says that a device is unhealthy, t
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
+from baro.diagnosis.checks import plugin_logs
 from baro.diagnosis.checks.board import Board
 from baro.diagnosis.checks.logs import Line, XidClass, lines, xid_class, xids
 from baro.diagnosis.checks.problem import Lost, Problem, on_node, problem
@@ -21,19 +23,22 @@ _LOST = re.compile(
     r"GPU is lost|unable to get device link information|error creating nvml\.Device", re.IGNORECASE
 )
 _INDEX = re.compile(r"nvml\.Device (\d+)")
-_TOO_OLD = re.compile(r"UUID (GPU-[0-9a-fA-F-]+) is too old to support health?checking")
-_MARKED = re.compile(r"XidCriticalError: Xid=(\d+) on Device=(GPU-[0-9a-fA-F-]+)")
+_TOO_OLD = re.compile(r"(?:UUID|Device) ((?:GPU|MIG)-[0-9a-fA-F-]+) is too old to support healt[h-]*checking")
+_MARKED = re.compile(
+    r"XidCriticalError: Xid=(\d+) on (?:Device|GPU)=((?:MIG-)?(?:GPU-)?[0-9a-fA-F-]+(?:/\d+)*)"
+)
 _RELOAD = re.compile(r"systemctl daemon-reload|systemd\[1\]: Reloading\b|Reexecuting\.")
 
 
 def causes(board: Board) -> Iterator[Problem]:
     """At most one problem for each node, in the order of how exact the evidence is."""
-    told: set[str | None] = set()
-    for found in (_marked(board), _too_old(board), _preferred(board), _reloaded(board)):
-        for item in found:
-            if item.node not in told:
-                told.add(item.node)
-                yield item
+    told: set[str] = set()
+    parts = (_marked(board), _too_old(board), _preferred(board), plugin_logs.causes(board), _reloaded(board))
+    for item in itertools.chain.from_iterable(parts):
+        place = item.node or f"?{item.subject}"
+        if place not in told:
+            told.add(place)
+            yield item
 
 
 def _counts(board: Board, node: str | None) -> tuple[int, int]:
@@ -113,6 +118,8 @@ def _preferred(board: Board) -> Iterator[Problem]:
             continue
         node = line.node or _node_of_pod(board, line)
         total, healthy = _counts(board, node)
+        if 0 < total <= healthy:
+            continue  # a pod that failed keeps its message; all devices are healthy now
         index = _INDEX.search(line.text)
         yield problem(
             NAME,
@@ -124,7 +131,7 @@ def _preferred(board: Board) -> Iterator[Problem]:
             node=node,
             evidence=(f"{line.place}: {line.text}", f"capacity {total}, allocatable {healthy}"),
             next=(
-                f"kubectl describe node {node or 'NODE'}",
+                f"kubectl describe node {node}" if node else "kubectl get nodes",
                 "kubectl get events -A --field-selector reason=UnexpectedAdmissionError",
             ),
             lost=Lost(

@@ -8,19 +8,18 @@ or an event names replaces the mere count. What the API cannot tell (which GPU, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
+from baro.diagnosis.checks import advertised, plugin_logs
 from baro.diagnosis.checks.board import Board, condition
 from baro.diagnosis.checks.plugin import causes
 from baro.diagnosis.checks.problem import Lost, Problem, count, named, problem
-from baro.diagnosis.checks.registrars import Registrar, is_plugin_spec, logs_of, registrars, running
+from baro.diagnosis.checks.registrars import Registrar, is_plugin_spec, registrars, running
 from baro.diagnosis.checks.resources import (
-    GPU_COUNT_LABEL,
     counted_ids,
     gpu_id,
     gpu_resources,
-    shares_of,
-    whole_gpu_resource,
+    has_gpus_by_label,
 )
 from baro.diagnosis.shapes import mapping
 from baro.model.findings import Severity
@@ -30,7 +29,11 @@ from baro.model.names import GPU_READY_CONDITION
 
 NAME = "ready"
 _GPU_CONDITION = re.compile(r"gpu|xid|nvidia|accelerat|nvlink", re.IGNORECASE)
-_POSITIVE = re.compile(r"(Ready|Healthy|OK|Available)$")
+_POSITIVE = re.compile(
+    r"(?<!Not)(?<!Non)(Ready|Healthy|O[kK]|Available|Installed|Passed|Valid|Validated|Succeeded|Enabled|Present"
+    r"|Configured|Normal|Initialized|Registered|Running)$"
+)
+"""Types of conditions that are good news when True; all others of GPUs are bad news then."""
 STUCK_HOURS = 0.25
 """A pod that is being deleted for longer than this (and its grace period) is stuck."""
 
@@ -38,161 +41,22 @@ STUCK_HOURS = 0.25
 def check(board: Board) -> Iterator[Problem]:
     """All problems of this kind, node by node."""
     plugins = registrars(board)
-    specific = {item.node: item for item in causes(board)}
-    yield from specific.values()
+    causes_found = tuple(causes(board))
+    specific = {item.node for item in causes_found}
+    yield from causes_found
+    yield from plugin_logs.rejections(board)
     for name, node in board.nodes.items():
         resources = {**gpu_resources(node.status.capacity), **gpu_resources(node.status.allocatable)}
+        if not resources and has_gpus_by_label(node) and name not in specific:
+            yield from advertised.absent(board, node, plugins)
         if not resources and name not in board.published_gpus and name not in board.physical:
             continue
         yield from _conditions(board, node)
-        if name not in specific:
-            for resource in resources:
-                yield from _resource(board, node, resource, plugins)
-        else:
-            yield from _overdrawn(board, node, resources)
-        yield from _missing(board, node)
+        yield from advertised.check_node(board, node, plugins, explained=name in specific)
     yield from _tainted(board)
     yield from _driver_pods(board, plugins)
     yield from _short_daemonsets(board)
     yield from _stuck_pods(board)
-
-
-# --- counts -----------------------------------------------------------------------------------------------
-
-
-def _resource(board: Board, node: Node, resource: str, plugins: tuple[Registrar, ...]) -> Iterator[Problem]:
-    """Capacity against allocatable of one resource: what the kubelet knows of the plugin's devices."""
-    name = node.metadata.name
-    total = gpu_resources(node.status.capacity).get(resource, 0)
-    healthy = gpu_resources(node.status.allocatable).get(resource, 0)
-    if total > healthy:
-        yield _unhealthy(board, name, resource, total, healthy)
-        yield from _overdrawn(board, node, {resource: total})
-    elif total == healthy == 0:
-        vendor = resource.split(".", maxsplit=1)[0]
-        here = [item for item in plugins if item.device_plugin and name in item.pods and vendor in item.text]
-        if here and name not in board.published_gpus:
-            yield _endpoint_lost(board, node, resource, here)
-
-
-def _unhealthy(board: Board, name: str, resource: str, total: int, healthy: int) -> Problem:
-    bad, shares = total - healthy, shares_of(board.nodes[name])
-    code = "some-devices-unhealthy" if healthy else "all-devices-unhealthy"
-    what = "all" if not healthy else f"{bad} of"
-    cause = "one-device-unhealthy" if healthy and bad == 1 else code
-    return problem(
-        NAME,
-        code,
-        f"node {name}: {what} {total} {resource} {'is' if bad == 1 else 'are'} unhealthy; "
-        "which ones, and whether they are in use, the API does not tell",
-        subject=f"Node {name}",
-        node=name,
-        evidence=(
-            f"capacity {resource}: {total}, allocatable: {healthy}",
-            "capacity counts all devices of the plugin, allocatable the healthy ones",
-        ),
-        next=logs_of(board, name),
-        lost=Lost(
-            gpus=counted_ids(name, resource, range(-(-bad // shares)))
-            if whole_gpu_resource(resource)
-            else frozenset(),
-            basis=f"{count(bad, 'device')} below capacity cannot be allocated",
-        ),
-        facts={
-            "cause": cause,
-            "resource": resource,
-            "unhealthy": bad,
-            "healthy": healthy,
-            "total": total,
-            "in_use": "unknown",
-            "which": "needs-plugin-log",
-        },
-    )
-
-
-def _overdrawn(board: Board, node: Node, resources: Iterable[str]) -> Iterator[Problem]:
-    """More asked for by running pods than is healthy: somebody runs on a GPU that is not."""
-    name = node.metadata.name
-    for resource in resources:
-        total = gpu_resources(node.status.capacity).get(resource, 0)
-        healthy = gpu_resources(node.status.allocatable).get(resource, 0)
-        holders = [view for view in board.pods_on.get(name, ()) if view.counted.get(resource)]
-        asked = sum(view.counted[resource] for view in holders)
-        if not healthy < asked <= total:
-            continue
-        yield problem(
-            NAME,
-            "pod-on-unhealthy-gpu",
-            f"node {name}: pods hold {asked} {resource}, of which only {healthy} are healthy: "
-            f"{count(asked - healthy, 'unhealthy device')} in use, none free",
-            subject=f"Node {name}",
-            node=name,
-            evidence=(f"pods: {named(view.name for view in holders)}",),
-            next=(
-                f"kubectl describe node {name}",
-                "kubectl get pod POD -o yaml | grep -A8 allocatedResourcesStatus",
-            ),
-            facts={"free": 0, "pods_on_unhealthy_gpu": asked - healthy, "requested": asked},
-        )
-
-
-def _endpoint_lost(board: Board, node: Node, resource: str, here: list[Registrar]) -> Problem:
-    name = node.metadata.name
-    pod = here[0].pods[name]
-    return problem(
-        NAME,
-        "plugin-endpoint-lost",
-        f"node {name}: {resource} is 0 of 0 although the plugin pod {pod.metadata.namespace}/"
-        f"{pod.metadata.name} is there: the kubelet has lost the plugin's endpoint",
-        subject=f"Node {name}",
-        node=name,
-        evidence=(
-            f"capacity {resource}: 0, allocatable: 0 (the key stays after the plugin has gone)",
-            f"plugin pod {pod.metadata.namespace}/{pod.metadata.name}: "
-            f"{pod.status.phase or 'phase not told'}",
-        ),
-        next=(
-            f"kubectl logs -n {pod.metadata.namespace} {pod.metadata.name} --tail=50",
-            f"kubectl get pod -n {pod.metadata.namespace} {pod.metadata.name} -o wide",
-        ),
-        lost=Lost(
-            gpus=counted_ids(name, resource, range(board.physical.get(name, 0))),
-            basis="physical GPUs by the node's labels"
-            if board.physical.get(name)
-            else "how many GPUs the node has is not told",
-        ),
-        facts={"cause": "plugin-endpoint-lost", "resource": resource},
-    )
-
-
-def _missing(board: Board, node: Node) -> Iterator[Problem]:
-    """Fewer GPUs are offered than the machine's label says it has."""
-    name = node.metadata.name
-    label = node.metadata.labels.get(GPU_COUNT_LABEL, "")
-    if not label.isdecimal():
-        return
-    offered = max(
-        len(board.published_gpus.get(name, ())),
-        sum(u for r, u in gpu_resources(node.status.capacity).items() if whole_gpu_resource(r)),
-    )
-    parts = any(not whole_gpu_resource(r) and u for r, u in gpu_resources(node.status.capacity).items())
-    if not offered or parts or offered >= int(label):
-        return
-    gone = int(label) - offered
-    yield problem(
-        NAME,
-        "gpu-missing",
-        f"node {name} has {count(int(label), 'GPU')} by its label and offers {offered}",
-        subject=f"Node {name}",
-        node=name,
-        evidence=(f"label {GPU_COUNT_LABEL}={label}",),
-        next=(
-            f"kubectl get resourceslices --field-selector spec.nodeName={name} -o yaml",
-            f"kubectl describe node {name}",
-        ),
-        lost=Lost(gpus=counted_ids(name, "missing", range(gone)), basis="GPUs that nobody offers"),
-        facts={"missing": gone},
-    )
 
 
 # --- conditions -------------------------------------------------------------------------------------------
@@ -202,7 +66,9 @@ def _conditions(board: Board, node: Node) -> Iterator[Problem]:
     name = node.metadata.name
     ready = condition(node.status.conditions, "Ready")
     if ready is not None and ready.status != "True":
-        yield _condition(board, node, ready, "node-not-ready-with-gpus", _all_gpus(board, name))
+        young = board.starting(node.metadata.creation_timestamp)
+        code = "node-starting-with-gpus" if young else "node-not-ready-with-gpus"
+        yield _condition(board, node, ready, code, _all_gpus(board, name))
         return
     if node.spec.unschedulable:
         yield problem(
@@ -287,7 +153,7 @@ def _tainted(board: Board) -> Iterator[Problem]:
                 + ((f"since {since}",) if since else ()),
                 next=(
                     f"kubectl get resourceslices --field-selector spec.nodeName={node} -o yaml",
-                    "kubectl get devicetaintrules",
+                    *(("kubectl get devicetaintrules",) if board.inventory.taint_rules else ()),
                 ),
                 lost=Lost(gpus=frozenset(ids[taint]), hours=board.hours_since(since), basis="tainted GPUs"),
                 facts={"taint": taint, "devices": devices},
@@ -309,6 +175,7 @@ def _driver_pods(board: Board, plugins: tuple[Registrar, ...]) -> Iterator[Probl
             if (
                 not plugin.of_gpus
                 or running(pod)
+                or board.starting(pod.metadata.creation_timestamp)
                 or (board.nodes and node not in board.physical and node not in board.published_gpus)
             ):
                 continue

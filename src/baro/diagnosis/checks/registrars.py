@@ -62,6 +62,15 @@ def registrars(board: Board) -> tuple[Registrar, ...]:
     return found
 
 
+def pods_on(node: str | None) -> str:
+    """The command that lists a node's pods; all pods with their nodes where the node is not known."""
+    return (
+        f"kubectl get pods -A --field-selector spec.nodeName={node}"
+        if node
+        else "kubectl get pods -A -o wide"
+    )
+
+
 def logs_of(board: Board, node: str | None, *, dra: bool = False) -> tuple[str, ...]:
     """Commands that show the logs of a node's device plugins (or DRA drivers); how to find them otherwise."""
     pods = [
@@ -71,7 +80,7 @@ def logs_of(board: Board, node: str | None, *, dra: bool = False) -> tuple[str, 
     ]
     if pods:
         return tuple(f"kubectl logs -n {meta.namespace} {meta.name} --tail=200" for meta in pods)
-    return (f"kubectl get pods -A --field-selector spec.nodeName={node or 'NODE'}",)
+    return (pods_on(node),)
 
 
 def _registrars(board: Board) -> tuple[Registrar, ...]:

@@ -12,6 +12,18 @@ from baro.model.quantity import Quantity
 GPU_COUNT_LABEL = "nvidia.com/gpu.count"
 REPLICAS_LABEL = "nvidia.com/gpu.replicas"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
+GPU_LABELS = (
+    GPU_COUNT_LABEL,
+    "nvidia.com/gpu.present",
+    "feature.node.kubernetes.io/pci-10de.present",
+    "feature.node.kubernetes.io/pci-0300_10de.present",
+    "feature.node.kubernetes.io/pci-0302_10de.present",
+    "cloud.google.com/gke-accelerator",
+    "kubernetes.azure.com/accelerator",
+    "karpenter.k8s.aws/instance-gpu-count",
+    "k8s.amazonaws.com/accelerator",
+)
+"""Labels of NVIDIA's and the common discovery, and of cloud providers."""
 MOST_COUNTED = 1024
 """More GPUs, or shares of GPUs, than any node has: a larger count is somebody's slip."""
 _GPU_RESOURCE_ENDS = ("/gpu", "/gpu.shared", "/pgpu")
@@ -60,6 +72,12 @@ def physical_gpus(node: Node | None, published: int) -> int:
         if whole_gpu_resource(name) or name.endswith("/gpu.shared")
     )
     return max(published, min(counted, MOST_COUNTED))
+
+
+def has_gpus_by_label(node: Node | None) -> bool:
+    """Whether a label of the node says that the machine has GPUs, whoever wrote it."""
+    labels = node.metadata.labels if node is not None else {}
+    return any(labels.get(name, "") not in ("", "false", "0", "none") for name in GPU_LABELS)
 
 
 def shares_of(node: Node) -> int:

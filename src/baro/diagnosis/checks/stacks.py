@@ -26,6 +26,7 @@ IMPLICIT = "deviceclass.resource.kubernetes.io/"
 def check(board: Board) -> Iterator[Problem]:
     """All problems between the two stacks."""
     yield from _double(board)
+    yield from _divided_twice(board)
     yield from _invisible(board)
     yield from _shared_names(board)
     yield from _classless_mig(board)
@@ -75,6 +76,39 @@ def _double(board: Board) -> Iterator[Problem]:
             ),
             facts={"physical": physical, "counted": units + devices, "overcommit": overcommit},
         )
+
+
+def _divided_twice(board: Board) -> Iterator[Problem]:
+    """MIG devices that a driver publishes and a plugin counts: the same memory given to two pods."""
+    for name, node in board.nodes.items():
+        counted = {
+            resource: units
+            for resource, units in gpu_resources(node.status.allocatable).items()
+            if units and "/mig-" in resource
+        }
+        if not counted:
+            continue
+        devices = [
+            row
+            for pool in board.pools(name).pools
+            for row in pool.rows
+            if board.finder.text("type", row) == "mig"
+        ]
+        if devices:
+            yield problem(
+                NAME,
+                "double-advertised",
+                f"node {name} advertises its MIG devices twice: {sum(counted.values())} as {named(counted)}, "
+                f"{len(devices)} as devices of a DRA driver",
+                subject=f"Node {name}",
+                node=name,
+                evidence=(f"allocatable: {', '.join(f'{r}={u}' for r, u in counted.items())}",),
+                next=(
+                    f"kubectl get node {name} -o jsonpath={{.status.allocatable}}",
+                    f"kubectl get resourceslices --field-selector spec.nodeName={name}",
+                ),
+                facts={"counted": sum(counted.values()) + len(devices), "devices": len(devices)},
+            )
 
 
 def _invisible(board: Board) -> Iterator[Problem]:

@@ -161,7 +161,7 @@ def _stranded(view: NodeView, asked: Counter[int], held: list[SetOfPod]) -> Iter
             *moves,
         ),
         next=(
-            f"baro place -f CLAIM.yaml --node {view.name}",
+            f"baro place -A --node {view.name}",
             f"kubectl get pods -A --field-selector spec.nodeName={view.name}",
         ),
         lost=Lost(

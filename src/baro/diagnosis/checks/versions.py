@@ -33,6 +33,11 @@ def _classic(board: Board) -> Iterator[Problem]:
         if group == GROUP and version in _CLASSIC and document.kind != _STILL:
             by_version.setdefault(version, []).append(document.where.object or document.kind)
     for version, objects in by_version.items():
+        files = [
+            document.where.file
+            for document in board.evidence.documents
+            if document.api_version == f"{GROUP}/{version}" and document.where.file
+        ]
         yield problem(
             NAME,
             "classic-dra",
@@ -41,7 +46,7 @@ def _classic(board: Board) -> Iterator[Problem]:
             "stored objects they block the upgrade",
             subject=objects[0],
             evidence=(named(objects), f"in v1: {_SKELETON}"),
-            next=(f"kubectl get --raw /apis/{GROUP}", "baro lint FILE"),
+            next=(f"kubectl get --raw /apis/{GROUP}", *(f"baro lint {file}" for file in files[:1])),
             remedy="Delete resourceclaims, resourceclaimtemplates, deviceclasses and resourceslices "
             "before the "
             "upgrade and create them again as resource.k8s.io/v1 on 1.32 or later.",

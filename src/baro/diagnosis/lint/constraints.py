@@ -11,9 +11,19 @@ from baro.diagnosis.catalogue import Catalogue
 from baro.diagnosis.lint.manifest import CLAIM_KINDS, Manifest, Request, items, mapping, text
 from baro.diagnosis.lint.registry import note, rule
 from baro.diagnosis.lint.run import Note, Run
+from baro.diagnosis.lint.selectors import publishes
 from baro.model.edits import Edit, Insert, Remove, SetValue
-from baro.model.names import STANDARD_DOMAIN, TOPOLOGY_ANNOTATION
+from baro.model.names import (
+    DRIVER,
+    NVIDIA_DRIVER,
+    PCI_BUS_ID,
+    STANDARD_DOMAIN,
+    TOPOLOGY_ANNOTATION,
+)
 
+_UNIQUE = frozenset({f"{NVIDIA_DRIVER}/uuid", f"{DRIVER}/uuid", f"{DRIVER}/minor"})
+_UNIQUE_OF_GPUS = frozenset({PCI_BUS_ID})
+"""MIG devices of one GPU share its bus address."""
 _KEYS = ("matchAttribute", "distinctAttribute")
 
 
@@ -69,6 +79,7 @@ def _constraint(
             yield from _perhaps(scope, attribute, where)
         return
     yield from _types(scopes, attribute, where)
+    yield from _too_many(path, attribute, requests, scopes, where)
 
 
 def _speaks(domains: frozenset[str], domain: str) -> bool:
@@ -89,8 +100,9 @@ def _unknown_everywhere(catalogue: Catalogue, attribute: str) -> bool:
 
 
 def _never_met(manifest: Manifest, run: Run, path: str, attribute: str, scope: Catalogue) -> Note:
+    title = scope.title_of(attribute.rpartition("/")[0])
     message = (
-        f"{scope.title_of(attribute.rpartition('/')[0])} publishes no attribute {attribute}:"
+        f"{title} {publishes(title)} no attribute {attribute}:"
         " the constraint is never met, not even by one device"
     )
     edits, hint, new = _instead(manifest, path, attribute, scope)
@@ -137,6 +149,49 @@ def _perhaps(scope: Catalogue, attribute: str, where: Any) -> Iterator[Note]:
         title = scope.title_of(attribute.rpartition("/")[0])
         message = f"{attribute} is not among what {title} is known to publish; the nearest is {near[0]}"
         yield note("attribute-not-seen", message, where)
+
+
+def _too_many(
+    path: str, attribute: str, requests: list[Request], scopes: dict[str, Catalogue], where: Any
+) -> Iterator[Note]:
+    """Several devices that are to have one value of what each has for itself, or different values of what all
+    have in common."""
+    least = _least(requests)
+    if least < 2 or len(scopes) < len(requests):
+        return
+    name = attribute.rpartition("/")[2]
+    values: set[str] = set()
+    kinds: set[str] = set()
+    for scope in scopes.values():
+        for device in scope.devices:
+            kinds |= {str(own["type"]) for own in device.attributes.values() if "type" in own}
+            domain = attribute.rpartition("/")[0]
+            values.add(str(device.attributes.get(domain, {}).get(name)))
+    if path.endswith("matchAttribute") and (
+        attribute in _UNIQUE or (attribute in _UNIQUE_OF_GPUS and kinds == {"gpu"})
+    ):
+        message = (
+            f"every device has a {attribute} of its own, and the constraint wants one value for {least}"
+            " devices: it is never met"
+        )
+        yield note("constraint-never-met", message, where)
+    elif path.endswith("distinctAttribute") and name == "type" and len(values) == 1:
+        message = (
+            f"all these devices have {attribute} {values.pop()!r}, and the constraint wants {least} different"
+            " values: it is never met"
+        )
+        yield note("constraint-never-met", message, where)
+
+
+def _least(requests: list[Request]) -> int:
+    """How many devices the requests ask for at least; alternatives count once, with the smallest."""
+    found: dict[str, int] = {}
+    for request in requests:
+        number = request.body.get("count", 1)
+        number = number if isinstance(number, int) and text(request.body, "allocationMode") != "All" else 1
+        name = request.name.partition("/")[0]
+        found[name] = min(found.get(name, number), number)
+    return sum(found.values())
 
 
 def _types(scopes: dict[str, Catalogue], attribute: str, where: Any) -> Iterator[Note]:

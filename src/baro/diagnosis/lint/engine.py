@@ -19,6 +19,7 @@ from baro.diagnosis.lint import (  # noqa: F401 - a module of rules registers th
     schema,
     slices,
     taints,
+    templates,
     versions,
 )
 from baro.diagnosis.lint.manifest import Manifest
@@ -58,7 +59,10 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(manifest: Manifest, run: Run) -> Judged:
-    """One document of the run."""
+    """One document of the run. Of a template that is not rendered only that is said."""
+    raw = templates.unrendered(manifest)
+    if raw is not None:
+        return Judged(document=manifest.document, notes=(raw,))
     found = [note for note in notes(manifest, run) if not _silent(note, manifest, run)]
     said = schema.answer(manifest, run)
     return Judged(
@@ -75,7 +79,9 @@ def _silent(note: Note, manifest: Manifest, run: Run) -> bool:
 def _unique(found: Iterable[Note]) -> list[Note]:
     kept: dict[tuple[object, ...], Note] = {}
     for note in found:
-        kept.setdefault((note.finding.code, note.finding.message, note.finding.where), note)
+        where = note.finding.where
+        place = (where.file, where.line, where.column) if where.line is not None else where
+        kept.setdefault((note.finding.code, note.finding.message, place), note)
     return list(kept.values())
 
 

@@ -42,7 +42,7 @@ def references(manifest: Manifest, run: Run) -> Iterator[Note]:
     if manifest.pod_path is None or not any(one.dra for one in run.of_kind(*CLAIM_KINDS)):
         return
     for path, _, kind, name in entries(manifest):
-        if run.claim(kind, manifest.namespace, name) is not None:
+        if run.claim(kind, manifest.namespace, name) is not None or name in run.made_templates:
             continue
         known = sorted(n for k, _, n in run.claims if k == kind)
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
@@ -136,6 +136,8 @@ def unused_claims(manifest: Manifest, run: Run) -> Iterator[Note]:
         for _, _, kind, name in entries(maker):
             if run.claim(kind, maker.namespace, name) is manifest:
                 return
+    if manifest.name in run.named_elsewhere:
+        return  # a kind that lint does not know makes pods, or is itself what uses it
     message = f"no pod among the documents uses it: a {manifest.kind} stays pending until one does"
     if manifest.kind == "ResourceClaimTemplate":
         message = "no pod among the documents uses it: claims are made from a template only for pods"

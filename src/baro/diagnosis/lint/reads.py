@@ -26,6 +26,7 @@ COMPARISONS: Final = {
     "_>=_": ">=",
     "@in": "in",
 }
+METHODS: Final = ("startsWith", "endsWith", "contains")
 _MIRRORED: Final = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -73,6 +74,17 @@ class ConstantCall(msgspec.Struct, frozen=True):
     end: int
 
 
+class MethodCall(msgspec.Struct, frozen=True):
+    """``device.attributes['domain'].name.startsWith('text')``: a test of a text with a constant."""
+
+    read: Read
+    method: str
+    value: str
+    method_span: tuple[int, int]
+    """The method's name in the text."""
+    literal: tuple[int, int]
+
+
 class Reads(msgspec.Struct, frozen=True):
     """Everything of one selector, in the order of the text."""
 
@@ -81,6 +93,9 @@ class Reads(msgspec.Struct, frozen=True):
     """Values that are tested for presence somewhere in the selector."""
     comparisons: tuple[Comparison, ...]
     constants: tuple[ConstantCall, ...]
+    calls: tuple[MethodCall, ...]
+    driver_tests: tuple[ConstantCall, ...]
+    """``device.driver`` compared with a constant; the function is ``driver``."""
     drivers: frozenset[str]
     """Names that ``device.driver`` is compared with."""
 
@@ -90,7 +105,8 @@ def of(tree: Node) -> Reads:
     guards: set[tuple[str, str, str]] = set()
     comparisons: list[Comparison] = []
     constants: list[ConstantCall] = []
-    drivers: set[str] = set()
+    calls: list[MethodCall] = []
+    drivers: list[ConstantCall] = []
     for node in walk(tree):
         read = _read(node)
         if read is not None:
@@ -99,10 +115,12 @@ def of(tree: Node) -> Reads:
                 guards.add(read.key)
         if isinstance(node, Call):
             guards |= set(_tested(node))
-            drivers |= set(_driver(node))
+            drivers += _driver(node)
             found = _comparison(node)
             if found is not None:
                 comparisons.append(found)
+            if (call := _method(node)) is not None:
+                calls.append(call)
             if node.function in ("quantity", "semver") and len(node.args) == 1:
                 argument = node.args[0]
                 if isinstance(argument, Constant) and isinstance(argument.value, str):
@@ -114,7 +132,9 @@ def of(tree: Node) -> Reads:
         frozenset(guards),
         tuple(comparisons),
         tuple(constants),
-        frozenset(drivers),
+        tuple(calls),
+        tuple(drivers),
+        frozenset(test.value for test in drivers),
     )
 
 
@@ -187,14 +207,25 @@ def _tested(node: Call) -> Iterator[tuple[str, str, str]]:
             yield found[0], found[1], name.value
 
 
-def _driver(node: Call) -> Iterator[str]:
+def _driver(node: Call) -> Iterator[ConstantCall]:
     if node.function not in ("_==_", "@in") or len(node.args) != 2:
         return
     for one, other in (node.args, node.args[::-1]):
         if isinstance(one, Select) and one.field == "driver" and getattr(one.operand, "name", "") == "device":
-            for value in _constants(other) or ():
-                if isinstance(value, str):
-                    yield value
+            for constant in other.elements if isinstance(other, ListNode) else (other,):
+                if isinstance(constant, Constant) and isinstance(constant.value, str):
+                    yield ConstantCall("driver", constant.value, constant.start, constant.end)
+
+
+def _method(node: Call) -> MethodCall | None:
+    read = _read(node.target) if node.target is not None else None
+    if read is None or node.function not in METHODS or len(node.args) != 1:
+        return None
+    argument = node.args[0]
+    if not isinstance(argument, Constant) or not isinstance(argument.value, str) or argument.start < 0:
+        return None
+    span = (read.end, read.end + 1 + len(node.function))
+    return MethodCall(read, node.function, argument.value, span, (argument.start, argument.end))
 
 
 def _constants(node: Node) -> tuple[Any, ...] | None:

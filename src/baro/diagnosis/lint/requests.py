@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from baro.diagnosis.lint.manifest import CLAIM_KINDS, Manifest, items, text
+from baro.cel import DeviceView
+from baro.diagnosis.catalogue import Catalogue
+from baro.diagnosis.lint import trials
+from baro.diagnosis.lint.manifest import CLAIM_KINDS, Manifest, Request, items, mapping, text
+from baro.diagnosis.lint.mends import compiled
 from baro.diagnosis.lint.registry import note, rule
 from baro.diagnosis.lint.run import Note, Run
+from baro.diagnosis.lint.selectors import publishes
+from baro.diagnosis.lint.thresholds import NEAR
 from baro.diagnosis.published import known_drivers
-from baro.model.edits import SetValue
+from baro.model.edits import RenameKey, SetValue
+from baro.model.quantity import Quantity, QuantityError
 from baro.model.validation.resource_claim import ADMIN_LABEL
 
 
@@ -91,6 +98,85 @@ def tolerations(manifest: Manifest, run: Run) -> Iterator[Note]:
             edits = (SetValue(manifest.steps(path), near[0]),) if near else ()
             message = f"{facts.title} sets no taint {key}{hint}"
             yield note("toleration-unknown", message, manifest.where(path), *edits)
+
+
+@rule(*CLAIM_KINDS)
+def capacities(manifest: Manifest, run: Run) -> Iterator[Note]:
+    """``capacity.requests``: a capacity that no device of the class has, or more than any has."""
+    if not manifest.dra:
+        return
+    for request in manifest.requests():
+        scope = run.yardstick(request)
+        wanted = mapping(request.body, "capacity", "requests")
+        if scope is None or not wanted or not all(one.facts.certain for one in scope.drivers.values()):
+            continue
+        devices = _meant_devices(scope, request)
+        for name, value in wanted.items():
+            path = f"{request.path}.capacity.requests[{name}]"
+            full = {name} if "/" in name else {f"{driver}/{name}" for driver in scope.drivers}
+            least = _quantity(value)
+            if not full & scope.capacity_names():
+                yield _unknown_capacity(manifest, path, name, scope)
+            elif least is not None:
+                yield from _too_much(manifest, path, value, least, _amounts(devices, full))
+
+
+def _meant_devices(scope: Catalogue, request: Request) -> tuple[DeviceView, ...]:
+    """The typical devices that the selectors let through; those that do not compile let all through."""
+    programs = [compiled(expression) for _, expression in request.selectors()]
+    return tuple(
+        device
+        for device in scope.devices
+        if all(program is None or trials.matches(program, device) for program in programs)
+    )
+
+
+def _amounts(devices: Iterable[DeviceView], names: set[str]) -> list[tuple[int, str, str]]:
+    """(value, as written, product) of one capacity on each device that has it."""
+    return [
+        (amount.value(), str(amount), trials.product_of(device))
+        for device in devices
+        for domain, amounts in device.capacity.items()
+        for name, amount in amounts.items()
+        if f"{domain}/{name}" in names
+    ]
+
+
+def _too_much(
+    manifest: Manifest, path: str, value: Any, least: int, have: list[tuple[int, str, str]]
+) -> Iterator[Note]:
+    """More than any device has, or a little more than one has: GB against GiB."""
+    where = manifest.where(path)
+    near = [one for one in have if one[0] + 2**20 < least <= one[0] * NEAR and one[0] >= 2**30]
+    if near:
+        amount, written, product = max(near)
+        fits = f"{amount // 2**30}Gi"
+        message = f"{product} has {written}, which is less than the {value} asked for; ask for {fits}"
+        edit = SetValue(manifest.steps(path), fits)
+        yield note("capacity-threshold-unreachable", message, where, edit, replacement=fits)
+    elif have and least > max(have)[0]:
+        _, written, product = max(have)
+        message = f"no device reaches the {value} asked for: {product} has the most, {written}"
+        yield note("capacity-threshold-unreachable", message, where)
+
+
+def _unknown_capacity(manifest: Manifest, path: str, name: str, scope: Catalogue) -> Note:
+    domain, _, bare = name.rpartition("/")
+    own = sorted(full.rpartition("/")[2] for full in scope.capacity_names())
+    near = difflib.get_close_matches(bare, own, n=1, cutoff=0.6)
+    title = scope.title_of(domain or next(iter(scope.drivers)))
+    hint = f"; the nearest is {near[0]}" if near else f"; it has {', '.join(dict.fromkeys(own))}"
+    new = f"{domain}/{near[0]}" if domain and near else near[0] if near else ""
+    edits = (RenameKey(manifest.steps(path), new),) if new else ()
+    message = f"{title} {publishes(title)} no capacity {name}, so no device can be allocated{hint}"
+    return note("unknown-capacity", message, manifest.where(path), *edits)
+
+
+def _quantity(value: Any) -> int | None:
+    try:
+        return Quantity.parse(value).value()
+    except (QuantityError, TypeError, ValueError):
+        return None
 
 
 @rule(*CLAIM_KINDS)

@@ -6,8 +6,9 @@ cluster all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
@@ -131,6 +132,25 @@ class Run:
             if one.dra and one.name
         }
 
+    @cached_property
+    def made_templates(self) -> frozenset[str]:
+        """Templates that other objects of the documents make, such as NVIDIA's ComputeDomain."""
+        made = (
+            mapping(one.body, "spec", "channel", "resourceClaimTemplate")
+            for one in self.of_kind("ComputeDomain")
+        )
+        return frozenset(name for one in made if (name := text(one, "name")))
+
+    @cached_property
+    def named_elsewhere(self) -> frozenset[str]:
+        """Claims and templates that kinds which are left alone name: operators' kinds, groups of pods."""
+        return frozenset(
+            name
+            for one in self.manifests
+            if one.pod_path is None and not one.dra
+            for name in claim_names(one.body)
+        )
+
     def claim(self, kind: str, namespace: str, name: str) -> Manifest | None:
         """The claim or template of that name, if it is in the documents."""
         found = self.claims.get((kind, namespace, name)) or self.claims.get((kind, "", name))
@@ -163,6 +183,20 @@ class Run:
     def _of_class(self, name: str) -> Catalogue | None:
         manifest = self.classes.get(name)
         return of_class(self.catalogue, name, None if manifest is None else class_expressions(manifest))
+
+
+def claim_names(body: Any) -> Iterator[str]:
+    """Every claim or template that is named anywhere in a document, as pods name them."""
+    stack: list[Any] = [body]
+    while stack:
+        found = stack.pop()
+        if isinstance(found, dict):
+            for key in ("resourceClaimName", "resourceClaimTemplateName"):
+                if isinstance(found.get(key), str):
+                    yield found[key]
+            stack += found.values()
+        elif isinstance(found, list):
+            stack += found
 
 
 def class_expressions(manifest: Manifest) -> tuple[str, ...]:

@@ -6,22 +6,23 @@ The words are the server's, from the same rooms as the embedded server's: ``baro
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-import re
 from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
-from baro.cel import check_selector
+from baro.cel import check_expression
 from baro.diagnosis.lint import shapes
 from baro.diagnosis.lint.manifest import Manifest, mapping
 from baro.diagnosis.lint.registry import note, rule
 from baro.diagnosis.lint.run import Note, Opinion, Run
 from baro.model.convert import to_v1
 from baro.model.decode import StrictError, rejection, strict_errors
-from baro.model.edits import Edit
+from baro.model.edits import Edit, EditError, Remove, apply
 from baro.model.errors import InputError
+from baro.model.positions import split_path
 from baro.model.schema import find_kind
 from baro.model.validation import Cause, CheckCel, Problems, Reason, Verdict, judge_create
 from baro.model.validation.rules import Rules, default_gates
@@ -80,14 +81,14 @@ def _opinion(manifest: Manifest, run: Run) -> Opinion:
     """Judged once. A selector that was looked at before is not compiled again: failures cost most."""
     if id(manifest) not in run.opinions:
 
-        def cel(problems: Problems, path: str, expression: str) -> None:
-            if expression in run.said:
+        def cel(problems: Problems, path: str, expression: str, *, derived: bool = False) -> int:
+            if expression in run.said and not derived:
                 problems.absorb(Cause(_reason(said), path, said) for said in run.said[expression])
-            else:
-                check_selector(problems, path, expression, run.target.environment)
+                return 0
+            return check_expression(problems, path, expression, run.target.environment, derived=derived)
 
         errors = strict_errors(manifest.body, kube_version=run.target.version)
-        run.opinions[id(manifest)] = Opinion(errors, _verdict(manifest, run, cel))
+        run.opinions[id(manifest)] = Opinion(errors, _verdict(manifest, run, errors, cel))
     return run.opinions[id(manifest)]
 
 
@@ -96,7 +97,18 @@ def _reason(said: str) -> Reason:
     return reason
 
 
-def _verdict(manifest: Manifest, run: Run, cel: CheckCel) -> Verdict:
+def _judgeable(manifest: Manifest, errors: tuple[StrictError, ...]) -> dict[str, Any]:
+    """The body without the values that do not decode: the server stops at the first, people want all."""
+    body = manifest.body
+    for error in errors:
+        steps = split_path(error.path)
+        if error.trouble in ("type", "value") and len(steps) > 1 and isinstance(steps[-1], str):
+            with contextlib.suppress(EditError):
+                body = apply(body, (Remove(steps),))
+    return body
+
+
+def _verdict(manifest: Manifest, run: Run, errors: tuple[StrictError, ...], cel: CheckCel) -> Verdict:
     """The verdict on a document or, for a workload, on the pods it makes, with paths of the document.
 
     Without a target every gate that exists counts as on: what is refused then is refused everywhere.
@@ -107,7 +119,7 @@ def _verdict(manifest: Manifest, run: Run, cel: CheckCel) -> Verdict:
     labels = run.namespace_labels.get(manifest.namespace or "default")
     if manifest.pod_path is None or manifest.kind == "Pod":
         rules = Rules(target.version, gates, manifest.version or "v1")
-        return judge_create(manifest.body, rules, cel=cel, namespace_labels=labels)
+        return judge_create(_judgeable(manifest, errors), rules, cel=cel, namespace_labels=labels)
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": manifest.pod_spec}
     verdict = judge_create(body, Rules(target.version, gates, "v1"), namespace_labels=labels)
     causes = (
@@ -171,11 +183,13 @@ def validation(manifest: Manifest, run: Run) -> Iterator[Note]:
 
 def _follows(cause: Cause, errors: tuple[StrictError, ...]) -> bool:
     """Whether the cause is only there because of a field that the server did not know."""
+    path = split_path(cause.path)
     for error in errors:
-        parent = re.sub(r"(\.[^.\[\]]+|\[[^\]]*\])$", "", error.path)
-        if cause.path == parent or cause.path.startswith(error.path):
+        wrong = split_path(error.path)
+        parent = wrong[:-1]
+        if path == parent or path[: len(wrong)] == wrong:
             return True
-        if cause.reason == "Required value" and cause.path.startswith((f"{parent}.", f"{parent}[")):
+        if cause.reason == "Required value" and path[: len(parent)] == parent:
             return True
     return False
 

@@ -17,7 +17,7 @@ import msgspec
 from baro.cel import MAX_COST, MAX_EXPRESSION_BYTES, CelCompileError, Program, compile_selector
 from baro.cel.environment import EnvironmentName
 from baro.diagnosis.catalogue import Catalogue
-from baro.diagnosis.lint import reads, thresholds, trials, values
+from baro.diagnosis.lint import naming, products, reads, thresholds, trials, values
 from baro.diagnosis.lint.found import Found
 from baro.diagnosis.lint.mends import compiled, mended
 from baro.diagnosis.lint.reads import Read, Reads
@@ -78,7 +78,7 @@ def inspect(
     program = compiled(work.text)
     if program is not None:
         work.take(thresholds.unreachable(work.text, program, devices))
-        _evaluated(work, compiled(work.text), devices)
+        _evaluated(work, compiled(work.text), devices, of_class=whole is not None)
     changed = work.text != expression
     offered = work.text if changed and compiled(work.text, environment) is not None else None
     return SelectorReport(problems=tuple(work.problems), line=work.line, column=work.column, mended=offered)
@@ -183,6 +183,8 @@ def _found(text: str, program: Program, scope: Catalogue, whole: Catalogue | Non
     read = reads.of(program.tree)
     yield from values.constants(text, read)
     yield from values.comparisons(text, read, scope)
+    yield from products.products(text, read, scope)
+    yield from naming.drivers(text, read, whole or scope)
     for one in read.reads:
         yield from _unknown(text, program, one, read, scope, whole)
 
@@ -195,11 +197,8 @@ def _unknown(
         return
     what, code = read.kind, f"unknown-{read.kind}"
     if not scope.knows_domain(read.domain):
-        foreign = whole is not None and whole.certain(read.domain) and read.domain != STANDARD_DOMAIN
-        if foreign and scope.drivers and all(one.facts.certain for one in scope.drivers.values()):
-            message = f"{scope.title} publishes nothing in the domain {read.domain}"
-            if trials.fails_on(program, read.name, scope):
-                yield Found(code, message, read.start, read.end)
+        if read.domain != STANDARD_DOMAIN:
+            yield from _elsewhere(text, program, read, scope, whole)
         return
     known = scope.attribute_names() if what == "attribute" else scope.capacity_names()
     if read.full in known:
@@ -217,9 +216,31 @@ def _unknown(
             message = f"{read.full} is not among what {title} is known to publish{suffix}"
             yield Found("attribute-not-seen", message, read.start, read.end)
         return
-    message = f"{title} publishes no {what} {read.full}{suffix}"
+    message = f"{title} {publishes(title)} no {what} {read.full}{suffix}"
     start, end, replacement = new or (read.start, read.end, None)
     yield Found(code, message, start, end, replacement)
+
+
+def _elsewhere(
+    text: str, program: Program, read: Read, scope: Catalogue, whole: Catalogue | None
+) -> Iterator[Found]:
+    """A read in a domain in which none of the devices publishes anything: another driver's, or a slip."""
+    names = scope.attribute_names() if read.kind == "attribute" else scope.capacity_names()
+    near = naming.nearest(read.domain, {full.rpartition("/")[0] for full in names})
+    new = _written(text, read, near, read.name) if near and f"{near}/{read.name}" in names else None
+    hint = f"; {read.name} stands in {near}" if new else f"; the nearest is {near}" if near else ""
+    if whole is not None and scope.drivers and all(one.facts.certain for one in scope.drivers.values()):
+        if trials.fails_on(program, read.name, scope):
+            message = f"{scope.title} {publishes(scope.title)} nothing in the domain {read.domain}{hint}"
+            yield Found(f"unknown-{read.kind}", message, read.start, read.end, new)
+    elif new is not None:
+        message = f"no driver that is known publishes in the domain {read.domain}{hint}"
+        yield Found("attribute-not-seen", message, read.start, read.end)
+
+
+def publishes(title: str) -> str:
+    """The verb for one driver or several."""
+    return "publish" if " and " in title else "publishes"
 
 
 def _conditional(read: Read, scope: Catalogue) -> bool:
@@ -272,24 +293,23 @@ def _written(text: str, read: Read, domain: str, name: str) -> str:
 
 
 def _in_place_of(text: str, read: Read, name: str, all_reads: Reads) -> tuple[int, int, str] | None:
-    """A longer name is compared by containment: ``model == 'H100'`` is ``productName.contains('H100')``."""
+    """Product names are long and are compared by containment: ``model == 'H100'`` is
+    ``productName.contains('H100')``. Where an index was meant nothing takes its place."""
     new = _written(text, read, read.domain, name)
     for comparison in all_reads.comparisons:
-        if comparison.read == read:
-            if comparison.operator == "==" and comparison.type == "string":
-                constant = text[slice(*comparison.literal)]
-                return comparison.start, comparison.end, f"{new}.contains({constant})"
-            if comparison.type != "string":
-                return None  # an index is no UUID
-    if name == "uuid":
-        return None
+        same = comparison.read == read and name == "productName"
+        if same and comparison.operator == "==" and comparison.type == "string":
+            constant = text[slice(*comparison.literal)]
+            return comparison.start, comparison.end, f"{new}.contains({constant})"
+    if name == "uuid" and read.name != "gpuUUID":
+        return None  # an index is no UUID
     return read.start, read.end, new
 
 
 # --- what evaluation shows -------------------------------------------------------------------------------
 
 
-def _evaluated(work: _Work, program: Program | None, scope: Catalogue) -> None:
+def _evaluated(work: _Work, program: Program | None, scope: Catalogue, *, of_class: bool) -> None:
     """Errors on every device, and selectors that none of the devices given matches."""
     if program is None or any(problem.code != "cel-costly" for problem in work.problems):
         return
@@ -298,5 +318,7 @@ def _evaluated(work: _Work, program: Program | None, scope: Catalogue) -> None:
         work.say("cel-runtime-error", f"evaluation fails on every device: {error}", 0)
         return
     message = trials.matches_nothing(work.text, program, scope)
+    if message is None and of_class:
+        message = trials.never(work.text, program, scope)
     if message is not None:
         work.say("selector-matches-nothing", message, 0)

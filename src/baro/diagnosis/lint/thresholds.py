@@ -17,12 +17,13 @@ from baro.diagnosis.catalogue import Catalogue
 from baro.diagnosis.lint import reads
 from baro.diagnosis.lint.found import Found
 from baro.diagnosis.lint.reads import ConstantCall
-from baro.diagnosis.lint.trials import matches
+from baro.diagnosis.lint.trials import matches, product_of
 from baro.model.quantity import Quantity, QuantityError
 
 _MEBI: Final = 1024**2
-_NEAR: Final = 1.08
+NEAR: Final = 1.08
 """A threshold up to this factor above what a card reports was meant for that card (GB against GiB: 7 %)."""
+"""One MiB above is "more than this card has", which somebody may well mean."""
 _FAR_ABOVE: Final = Quantity.parse("1Ei")
 
 
@@ -45,7 +46,7 @@ def unreachable(text: str, program: Program, scope: Catalogue) -> Iterator[Found
     devices = scope.devices
     matched = any(matches(program, device) for device in devices)
     misses = [miss for device in devices if (miss := _miss(program, device, domain)) is not None]
-    near = [miss for miss in misses if miss.want_mib <= miss.have_mib * _NEAR]
+    near = [miss for miss in misses if miss.have_mib + 1 < miss.want_mib <= miss.have_mib * NEAR]
     if not near and (matched or not misses):
         return
     miss = min(near or misses, key=lambda item: (item.want_mib - item.have_mib, item.product))
@@ -102,11 +103,7 @@ def _miss(program: Program, device: DeviceView, domain: str) -> _Miss | None:
     if not matches(program, _with_memory(device, domain, _FAR_ABOVE)):
         return None
     have_mib = have.value() // _MEBI
-    product = _profile(device) or next(
-        (str(names["productName"]) for names in device.attributes.values() if "productName" in names),
-        "the device",
-    )
-    return _Miss(product, _threshold(program, device, domain, have_mib), have_mib)
+    return _Miss(product_of(device), _threshold(program, device, domain, have_mib), have_mib)
 
 
 def _with_memory(device: DeviceView, domain: str, memory: Quantity) -> DeviceView:

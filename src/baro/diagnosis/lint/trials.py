@@ -38,6 +38,15 @@ def missing_on(program: Program, device: DeviceView) -> str | None:
     return found[1] if found else None
 
 
+def product_of(device: DeviceView) -> str:
+    """What to call the device in a message: its MIG profile, its product, or nothing better."""
+    for name in ("profile", "productName"):
+        for own in device.attributes.values():
+            if name in own:
+                return str(own[name])
+    return "the device"
+
+
 def fails_on(program: Program, name: str, scope: Catalogue) -> bool:
     """Whether reading ``name`` is an error on some device."""
     return any(missing_on(program, device) == name for device in scope.devices)
@@ -95,6 +104,23 @@ def matches_nothing(text: str, program: Program, scope: Catalogue) -> str | None
         if not any(matches(alone, device) for device in scope.devices):
             return f"{message}: no device has {part}"
     return f"{message}: each condition is met by some device, all together by none"
+
+
+def never(text: str, program: Program, scope: Catalogue) -> str | None:
+    """The words for it, where a selector that asks for driver and type alone lets no device of the class
+    through. Both are known for certain, without any slices."""
+    certain = bool(scope.drivers) and all(one.facts.certain for one in scope.drivers.values())
+    if not certain or scope.measured or not scope.devices or program.columns is None:
+        return None
+    if any(column.kind != "driver" and column.name != "type" for column in program.columns):
+        return None
+    if any(error_on(program, one) is not None or matches(program, one) for one in scope.devices):
+        return None
+    types = {str(own["type"]) for one in scope.devices for own in one.attributes.values() if "type" in own}
+    return (
+        f"no device that the class lets through matches {text.strip()}: they are of"
+        f" {' and '.join(sorted(scope.drivers))}, type {' and '.join(sorted(types))}"
+    )
 
 
 def _parts(program: Program) -> list[tuple[int, int]]:

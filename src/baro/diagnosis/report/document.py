@@ -34,6 +34,7 @@ def document(diagnosis: Diagnosis, summary: Summary) -> dict[str, Any]:
                     "gpus": round(part.gpus, 2),
                     "unknownCost": part.unknown,
                     "ran": part.check in diagnosis.ran,
+                    "lacking": list(part.lacking),
                 }
                 for part in summary.parts
             ],

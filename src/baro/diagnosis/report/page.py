@@ -80,6 +80,7 @@ def _part(diagnosis: Diagnosis, part: Part) -> dict[str, Any]:
         "problems": part.problems,
         "gpus": in_gpus(part.gpus) if part.gpus >= 0.05 else "",
         "ran": part.check in diagnosis.ran,
+        "lacking": ", no ".join(part.lacking),
     }
 
 

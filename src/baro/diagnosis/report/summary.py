@@ -11,11 +11,18 @@ from collections.abc import Iterable
 
 import msgspec
 
-from baro.diagnosis.checks import CHECKS, Diagnosis
+from baro.diagnosis.checks import CHECKS, Check, Diagnosis
 from baro.diagnosis.checks.problem import Problem, count
 from baro.diagnosis.checks.stranded import Whole, whole_gpus
+from baro.diagnosis.evidence import Evidence
 
 _ORDER = ("ready", "dra", "stranded", "split", "counted")
+_KINDS = {
+    "Node": "nodes",
+    "Pod": "pods",
+    "ResourceSlice": "resourceslices",
+    "ResourceClaim": "resourceclaims",
+}
 _WORDS = {
     "ready": "not ready",
     "dra": "held back by DRA",
@@ -33,6 +40,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     problems: int
     gpus: float
     unknown: int = 0
+    lacking: tuple[str, ...] = ()
+    """Kinds of objects that the check looks at and that no file has: "nothing found" means little then."""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +70,7 @@ def summarise(diagnosis: Diagnosis) -> Summary:
     """The head of a diagnosis."""
     gpus = _wasted(diagnosis.problems, diagnosis.board.physical)
     titles = {item.name: item.title for item in CHECKS}
+    lacking = {item.name: _lacking(item, diagnosis.board.evidence) for item in CHECKS}
     parts = tuple(
         Part(
             check=name,
@@ -68,6 +78,7 @@ def summarise(diagnosis: Diagnosis) -> Summary:
             problems=sum(item.check == name for item in diagnosis.problems),
             gpus=gpus.get(name, 0.0),
             unknown=sum(item.check == name and item.lost.now is None for item in diagnosis.problems),
+            lacking=lacking[name],
         )
         for name in titles
     )
@@ -77,6 +88,14 @@ def summarise(diagnosis: Diagnosis) -> Summary:
         parts=parts,
         whole=whole_gpus(diagnosis.board, _unusable(diagnosis.problems)),
     )
+
+
+def _lacking(check: Check, evidence: Evidence) -> tuple[str, ...]:
+    """What a check looks at and no file has. Clusters and snapshots say themselves what could not be read."""
+    if evidence.taken_at or not evidence.documents:
+        return ()
+    given = {document.kind for document in evidence.documents}
+    return tuple(name for kind, name in _KINDS.items() if name in check.looks_at and kind not in given)
 
 
 def _unusable(problems: Iterable[Problem]) -> set[str]:

@@ -61,6 +61,8 @@ def _head(diagnosis: Diagnosis, summary: Summary) -> Iterator[Line]:
             continue
         cost = f", {in_gpus(part.gpus)}" if part.gpus >= 0.05 else ""
         found = f"{count(part.problems, 'problem')}{cost}" if part.problems else "nothing found"
+        if part.lacking:
+            found += f" (no {', no '.join(part.lacking)} among the files)"
         yield (Style.PLAIN if part.problems else Style.QUIET), f"  {part.title:<26}{found}"
 
 
