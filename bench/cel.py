@@ -40,6 +40,13 @@ EXPRESSIONS = (
     (f"{GPU}.clique % 2 == 1", "1,250 values"),
     (f"{GPU}.uuid == 'GPU-00000007'", "unique values, ==: three classes"),
     (f"{GPU}.uuid.endsWith('7')", "unique values, a function: all differ"),
+    (
+        f"{GPU}.productName.matches('H[12]00') && {GPU}.driverVersion.isGreaterThan(semver('550.0.0'))"
+        f" && {GPU}.clique % 2 == 1 && {GPU}.uuid.endsWith('7')",
+        "four conditions, all differ",
+    ),
+    (f"{GPU}.exists(id, id == 'uuid' && {GPU}[id] == dyn('GPU-00000007'))", "walk, one key: all differ"),
+    (f"{GPU}.filter(id, id.startsWith('u')).map(id, {GPU}[id]).size() == 1", "lists of a map: all differ"),
 )
 
 

@@ -45,6 +45,17 @@ MORE = (
     ),
     (f"{GPU}.exists(id, {GPU}[id] == dyn(1249))", "values of a map: all differ"),
     ("device.attributes == {}", "equality of maps: all differ"),
+    (
+        f"{GPU} == {{'uuid': dyn('GPU-00000007'), 'type': dyn('gpu'), 'index': dyn(7), 'clique': dyn(0),"
+        " 'productName': dyn('NVIDIA H200'), 'driverVersion': dyn(semver('570.133.20'))}",
+        "equality with a constant: all differ",
+    ),
+    ("device.attributes.exists(domain, map, map.exists(id, v, v == dyn(1249)))", "all maps: all differ"),
+    (f"{GPU}.exists_one(id, string({GPU}[id]).endsWith('7'))", "exists_one: all differ"),
+    (f"dyn(1249) in {GPU}.map(id, {GPU}[id])", "in a list of the values: all differ"),
+    (f"{GPU}.map(id, {GPU}[id]).exists(v, v == dyn(1249))", "a list of the values: all differ"),
+    (f"{GPU}.transformMap(id, v, v == dyn(1249)).size() == 1", "a map of the values: all differ"),
+    ("device.attributes[device.driver].uuid.endsWith('7')", "computed domain: all differ"),
 )
 
 

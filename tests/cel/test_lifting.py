@@ -1,12 +1,17 @@
-"""A selector taken apart over many devices gives what the scalar program gives, to the words of its errors."""
+"""A selector taken apart over many devices gives what the scalar program gives, its errors word by word."""
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from baro.cel import CelCompileError, CelRuntimeError, DeviceView, compile_selector
 from baro.cel.columns import evaluate_columns
+from baro.cel.folds import WORK_LIMIT
+from baro.cel.lifting import outcomes
+from baro.cel.vectors import NotLifted, Space
 from baro.model.quantity import Quantity
 from baro.model.semver import SemVer
 from tests.support.cel_generator import VIEWS, many, texts, well_typed
@@ -66,7 +71,8 @@ _TESTS = (
     "device.attributes[k].size() == 1", "device.attributes[k].exists(j, device.attributes[k][j] == 'a')",
     "device.capacity[k].all(j, device.capacity[k][j].isGreaterThan(quantity('1')))", f"{_HERE}[k][0] == 'a'",
     "1 / (size(k) - 1) > 0", f"[{_HERE}[k], 1].exists(v, v == {_HERE}[k])", "k.matches('^[xd]$')",
-    f"cel.bind(v, {_HERE}[k], v == 1 || v == 'a')", f"{_HERE}.all(k, {_HERE}[k] != 'a')", "1 in [k, 'a'].map(s, s)",
+    f"cel.bind(v, {_HERE}[k], v == 1 || v == 'a')", f"{_HERE}.all(k, {_HERE}[k] != 'a')",
+    "1 in [k, 'a'].map(s, s)",
     f"sets.contains([{_HERE}[k]], [1])", f"{_HERE}[k] == {_HERE}[k]", f"{_HERE} == device.attributes[k]",
 )  # fmt: skip
 _PAIR_TESTS = (
@@ -76,15 +82,20 @@ _PAIR_TESTS = (
     f"{_HERE}.exists(j, w, w == v && j != k)", "v[0] == 'a'", "v.x == 'a'", "has(v.x)", "'x' in v", "!v",
 )  # fmt: skip
 _WALKS = (
-    "M.exists(k, T)", "M.all(k, T)", "M.exists_one(k, T)", "M.filter(k, T).size() > 0", "'x' in M.filter(k, T)",
+    "M.exists(k, T)", "M.all(k, T)", "M.exists_one(k, T)", "M.filter(k, T).size() > 0",
+    "'x' in M.filter(k, T)",
     "M.map(k, T).exists(t, t)", f"M.map(k, T, {_HERE}[k]).exists(t, t == 'a')", "M.map(k, T).size() == 2",
     "M.exists(k, v, P)", "M.all(k, v, P)", "M.existsOne(k, v, P)", "M.transformList(k, v, P).all(t, t)",
     "M.transformList(k, v, P, v).exists(t, t == 'a')", "M.transformMap(k, v, P).exists(t, t == 'x')",
     "M.transformMap(k, v, P, k).size() == 1", "M.transformMapEntry(k, v, {v: k}).size() == 1",
-    "M == {}", "M == {'x': dyn('a'), 'y': dyn(1)}", "{'x': dyn('a')} == M", "M != {'x': dyn(semver('1.0.0'))}",
-    "M == {'d': {'x': dyn(1)}}", "{'d': {'x': dyn('a')}, 'q': {}} == M", "{'d': dyn(1)} != M", "M == N", "M != N",
-    "M == {'m': quantity('1')}", "{'m': dyn(quantity('1000m'))} == M", "{dyn(1): dyn('a')} == M", "M.size() == 1",
-    "M[K] == 'a'", "M[K] != dyn(1)", "has(M.x)", "M.?x.orValue(dyn('a')) == 'a'", "K in M", "M[?K].hasValue()",
+    "M == {}", "M == {'x': dyn('a'), 'y': dyn(1)}", "{'x': dyn('a')} == M",
+    "M != {'x': dyn(semver('1.0.0'))}",
+    "M == {'d': {'x': dyn(1)}}", "{'d': {'x': dyn('a')}, 'q': {}} == M", "{'d': dyn(1)} != M", "M == N",
+    "M != N",
+    "M == {'m': quantity('1')}", "{'m': dyn(quantity('1000m'))} == M", "{dyn(1): dyn('a')} == M",
+    "M.size() == 1",
+    "M[K] == 'a'", "M[K] != dyn(1)", "has(M.x)", "M.?x.orValue(dyn('a')) == 'a'", "K in M",
+    "M[?K].hasValue()", "M.map(k, k).filter(s, s != 'x').size() == K.size()", "N.x in M.map(k, M[k])",
     "cel.bind(l, M.map(k, k), l.exists(s, s == 'x') || l.size() > 2)", "cel.bind(b, M.exists(k, T), b && b)",
     "M.map(k, k).join(',') == 'x,y'", "M.all(k, T) == M.exists(k, T)", "(M.exists(k, T) ? M : N).size() > 1",
     "M[K].exists(k, T)", "M.exists(k, T) || device.driver == 'd'", "[M.exists(k, T), true].all(b, b)",
@@ -142,3 +153,102 @@ def test_any_expression_agrees_with_the_scalar_program(expression: str) -> None:
     except CelCompileError:
         return
     _agree(expression, list(VIEWS))
+
+
+def _numbered(count: int) -> list[DeviceView]:
+    return [
+        DeviceView(
+            driver="d",
+            attributes={"d": {"uuid": f"GPU-{number}", "clique": number // 8, "type": "gpu"}},
+            capacity={"d": {"memory": Quantity.parse(f"{number + 1}Gi")}},
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "selected"),
+    [
+        (f"{_HERE}.exists(k, {_HERE}[k] == dyn('GPU-7'))", [7]),
+        (f"{_HERE}.exists(k, v, k == 'clique' && v == 1)", list(range(8, 16))),
+        (f"!{_HERE}.all(k, {_HERE}[k] != dyn('GPU-3'))", [3]),
+        ("device.attributes.exists(d, m, m.exists(k, v, v == 'GPU-9'))", [9]),
+        (f"{_HERE}.exists_one(k, string({_HERE}[k]).endsWith('9'))", [9, 19]),
+        (f"{_HERE}.filter(k, string({_HERE}[k]).endsWith('5')).size() == 1", [5, 15]),
+        (f"dyn('GPU-4') in {_HERE}.map(k, {_HERE}[k])", [4]),
+        (f"{_HERE} == {{'uuid': dyn('GPU-2'), 'clique': dyn(0), 'type': dyn('gpu')}}", [2]),
+        ("device.attributes[device.driver].uuid.endsWith('-6')", [6]),
+        ("device.capacity['d'].all(k, v, v.isLessThan(quantity('3Gi')))", [0, 1]),
+        ("device.attributes != {}", list(range(20))),
+        (f"{_HERE}.uuid.endsWith('1') && {_HERE}.clique == 1", [11]),
+    ],
+)
+def test_devices_that_all_differ_are_found(expression: str, selected: list[int]) -> None:
+    views = _numbered(20)
+    table = ListTable(views)
+    answers = outcomes(compile_selector(expression), table, np.arange(20))
+    assert answers is not None
+    assert [row for row, answer in enumerate(answers) if answer is True] == selected
+    _agree(expression, views)
+
+
+def test_the_order_of_domains_decides_which_error_is_told() -> None:
+    views = [
+        DeviceView(driver="d", attributes={"d": {"x": 1}, "e": {"y": "a"}}),
+        DeviceView(driver="d", attributes={"e": {"y": "a"}, "d": {"z": 1}}),
+    ]
+    expression = "device.attributes.all(d, device.attributes[d][d] == 1)"
+    _agree(expression, views)
+    result = evaluate_columns(compile_selector(expression), ListTable(views), lift_from=0)
+    assert [result.error(row) for row in range(2)] == ["no such key: d", "no such key: e"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "error"),
+    [
+        (f"{_HERE}.exists(k, {_THERE}[k] == 1)", "no such key: x"),
+        (f"{_HERE}.exists_one(k, {_THERE}[k] == 1)", "no such key: y"),
+        (f"{_HERE}.map(k, {_THERE}[k]).size() == 0", "no such key: x"),
+        (f"{_HERE}.filter(k, {_THERE}[k] == 1).size() == 0", "no such key: y"),
+        (f"{_HERE}.filter(k, k == 'x' ? {_HERE}[k] : {_THERE}[k]).size() == 0", "no such overload"),
+        (f"{_HERE}.map(k, {_THERE}[k]).exists(v, v == 1)", "no such key: x"),
+        (f"{_HERE}.none in {_HERE}.map(k, {_THERE}[k])", "no such key: none"),
+        (f"{_HERE}.none == 1 && {_THERE}.none == 1 && {_HERE}.exists(k, k == 'x')", "no such key: none"),
+        (f"{_HERE}.exists(k, k == 'x') && {_HERE}.x == 1 && {_THERE}.y == 1", "no such key: y"),
+    ],
+)
+def test_the_error_that_counts_is_that_of_the_scalar_program(expression: str, error: str) -> None:
+    views = [DeviceView(driver="d", attributes={"d": {"x": 1, "y": 2}, "e": {"q": row}}) for row in range(3)]
+    answers = outcomes(compile_selector(expression), ListTable(views), np.arange(3))
+    assert answers is not None
+    assert [str(answer) for answer in answers] == [error] * 3
+    _agree(expression, views)
+
+
+def test_a_walk_of_very_many_rounds_is_left_to_the_scalar_program() -> None:
+    views = [
+        DeviceView(driver="d", attributes={"d": {f"k{key}": key + row for key in range(30)}})
+        for row in range(3)
+    ]
+    pairs = f"{_HERE}.all(a, {_HERE}.all(b, {_HERE}[a] != 7 || a != b || {_HERE}[b] == 7))"
+    assert outcomes(compile_selector(pairs), ListTable(views), np.arange(3)) is None
+    _agree(pairs, views)
+
+
+def test_work_that_may_pass_the_limit_on_one_device_is_left_to_the_scalar_program() -> None:
+    space = Space(ListTable(_numbered(3)), np.arange(3))
+    space.spend(WORK_LIMIT // 2)
+    with pytest.raises(NotLifted):
+        space.spend(WORK_LIMIT // 2)
+
+
+def test_what_may_cost_too_much_by_its_estimate_is_never_taken_apart() -> None:
+    costly = "device.attributes.all(a, device.attributes.all(b, device.attributes.all(c, a + b + c != a)))"
+    program = compile_selector(f"{costly} && {costly}")
+    assert program.counting
+    assert outcomes(program, ListTable(_numbered(3)), np.arange(3)) is None
+
+
+def test_a_selector_without_joints_is_not_taken_apart() -> None:
+    program = compile_selector(f"{_HERE}.uuid.endsWith('7')")
+    assert outcomes(program, ListTable(_numbered(3)), np.arange(3)) is None

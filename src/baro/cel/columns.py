@@ -29,7 +29,7 @@ from baro.cel.tuples import Row, classes_of, distinct, value_tuples
 from baro.model.quantity import Quantity
 
 FALSE, TRUE, ERROR = 0, 1, 2
-MANY = 512
+MANY = 1024
 """Distinct tuples from which on it pays to take a selector apart."""
 
 

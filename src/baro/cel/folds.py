@@ -157,6 +157,39 @@ def appended_to(node: ast.Comprehension) -> tuple[Node | None, Node] | None:
     return (when, added.elements[0]) if isinstance(added, ast.ListNode) and added.elements else None
 
 
+def counted(node: ast.Comprehension) -> Node | None:
+    """The condition of ``exists_one``."""
+    step, result = node.step, node.result
+    if not isinstance(node.init, ast.Literal) or type(node.init.value) is not int or node.init.value != 0:
+        return None
+    if not isinstance(step, ast.Call) or step.function != "_?_:_" or not _always(node.condition):
+        return None
+    added, kept = step.args[1], step.args[2]
+    if not _is_call(added, "_+_", node.accu) or not _is_name(kept, node.accu):
+        return None
+    return step.args[0] if _is_call(result, "_==_", node.accu) else None
+
+
+def _is_call(node: Node, function: str, accu: str) -> bool:
+    """``accu <function> 1``."""
+    if not isinstance(node, ast.Call) or node.function != function or len(node.args) != 2:
+        return False
+    one = node.args[1]
+    return (
+        _is_name(node.args[0], accu)
+        and isinstance(one, ast.Literal)
+        and type(one.value) is int
+        and one.value == 1
+    )
+
+
+def collected(node: ast.Comprehension) -> tuple[Node | None, Node] | None:
+    """(filter, element) of a fold that makes a list and nothing more."""
+    if not _always(node.condition) or not _is_name(node.result, node.accu):
+        return None
+    return appended_to(node)
+
+
 def rounds(value: Any, two: bool) -> Iterable[tuple[Any, Any]]:
     """What a fold walks over: values of its one or two variables. Raises for what cannot be walked."""
     if type(value) is tuple:

@@ -14,7 +14,6 @@ NumPy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +21,16 @@ from numpy.typing import NDArray
 from baro.cel import ast
 from baro.cel.ast import Node, children, walk
 from baro.cel.chains import Chain, Collection, Count, Merged
-from baro.cel.code import Failure
+from baro.cel.code import Failure, PlanError
 from baro.cel.compilation import Fixed, Path
 from baro.cel.computation import Computation, deep_stack
 from baro.cel.errors import CelRuntimeError
-from baro.cel.folds import appended_to, quantified, weight
+from baro.cel.folds import collected, counted, quantified, weight
 from baro.cel.macros import is_binding
 from baro.cel.map_equality import same_maps
 from baro.cel.native import selected
 from baro.cel.table import DeviceTable
-from baro.cel.unrolling import Item, is_map, items
+from baro.cel.unrolling import Collected, ListSource, MapSource, Source, is_map
 from baro.cel.vectors import (
     HARD,
     NO,
@@ -63,7 +62,7 @@ def outcomes(
         try:
             space = Space(table, rows)
             vector = _Lifting(space).lift(program.tree, {}, np.arange(len(rows)))
-        except NotLifted:
+        except (NotLifted, PlanError):
             return None
     found = [_outcome(value) for value in vector.values]
     return [found[code] for code in vector.codes.tolist()]
@@ -213,8 +212,8 @@ class _Lifting:
     def _fold(self, node: ast.Comprehension, scope: Scope, places: Rows) -> Vector | None:
         """A fold over a map of the device or over what another fold has collected, unrolled; ``None`` for any
         other."""
-        quantifier, counted, appended = quantified(node), _counted(node), _collected(node)
-        if quantifier is None and counted is None and appended is None:
+        quantifier, one, appended = quantified(node), counted(node), collected(node)
+        if quantifier is None and one is None and appended is None:
             return None
         source = self._source(node, scope, places)
         if source is None:
@@ -226,19 +225,19 @@ class _Lifting:
                 chain.term(self.lift(quantifier[1], inner, left), left)
             chain.finish(source.places)
             return source.complete(chain)
-        if counted is not None:
+        if one is not None:
             count = Count(self._space.size)
             for inner, left in source.rounds(count.open, charge):
-                count.element(self.lift(counted, inner, left), left)
+                count.element(self.lift(one, inner, left), left)
             count.finish(source.places)
             return source.complete(count)
         found = self._collection(node, source)
         found.finish(source.places)
         return source.complete(found)
 
-    def _collection(self, node: ast.Comprehension, source: _Source) -> Collection:
+    def _collection(self, node: ast.Comprehension, source: Source) -> Collection:
         """The lists that a fold makes, not yet made."""
-        appended = _collected(node)
+        appended = collected(node)
         assert appended is not None  # noqa: S101 the callers ask for folds that collect
         when, element = appended
         found = Collection(self._space.size)
@@ -248,9 +247,9 @@ class _Lifting:
             found.element(self.lift(element, inner, sound), sound)
         return found
 
-    def _list(self, node: Node, scope: Scope, places: Rows) -> _List | None:
+    def _list(self, node: Node, scope: Scope, places: Rows) -> Collected | None:
         """What a fold collects, where ``node`` is one, with the places where that fails."""
-        if not isinstance(node, ast.Comprehension) or is_binding(node) or _collected(node) is None:
+        if not isinstance(node, ast.Comprehension) or is_binding(node) or collected(node) is None:
             return None
         source = self._source(node, scope, places)
         if source is None:
@@ -258,14 +257,14 @@ class _Lifting:
         found = self._collection(node, source)
         sound = found.end(source.places)
         failed = np.setdiff1d(places, sound, assume_unique=True)
-        return _List(found, sound, source.complete(found), failed)
+        return Collected(found, sound, source.complete(found), failed)
 
-    def _source(self, node: ast.Comprehension, scope: Scope, places: Rows) -> _Source | None:
+    def _source(self, node: ast.Comprehension, scope: Scope, places: Rows) -> Source | None:
         path = Part(node.range, scope, {}).path(node.range)
         if path is not None:
-            return _MapSource(self._space, node, scope, path, places) if is_map(path) else None
+            return MapSource(self._space, node, scope, path, places) if is_map(path) else None
         found = self._list(node.range, scope, places) if node.var2 is None else None
-        return None if found is None else _ListSource(self._space, node, scope, found)
+        return None if found is None else ListSource(self._space, node, scope, found)
 
     # --- uses of lists -------------------------------------------------------------------------------
 
@@ -297,76 +296,6 @@ class _Lifting:
         return result.vector()
 
 
-class _List(NamedTuple):
-    """What a fold has collected at ``places``; ``answer`` has the failure of the others."""
-
-    collection: Collection
-    places: Rows
-    answer: Vector
-    failed: Rows
-
-
-class _MapSource:
-    """The rounds of a fold over a map of the device."""
-
-    def __init__(self, space: Space, node: ast.Comprehension, scope: Scope, path: Path, places: Rows) -> None:
-        self.places = places
-        self._space = space
-        self._node = node
-        self._scope = scope
-        self._path = path
-
-    def rounds(self, open_: NDArray[np.bool_], charge: int) -> Iterator[tuple[Scope, Rows]]:
-        """Per round the variables, and the places that come to it."""
-        for chosen, found in items(self._space, self._path, self.places):
-            for item in found:
-                self._space.spend(charge)
-                left = chosen[open_[chosen] & item.present[chosen]]
-                if len(left):
-                    yield self._variables(item), left
-
-    def _variables(self, item: Item) -> Scope:
-        names: dict[str | int, Path | Fixed | Vector] = {**self._scope, self._node.var: Fixed(item.key)}
-        if self._node.var2 is not None:
-            names[self._node.var2] = item.value
-        return names
-
-    def complete(self, result: Merged) -> Vector:
-        return result.vector()
-
-
-class _ListSource:
-    """The rounds of a fold over what another fold has collected; where that failed this fold fails too."""
-
-    def __init__(self, space: Space, node: ast.Comprehension, scope: Scope, found: _List) -> None:
-        self.places = found.places
-        self._space = space
-        self._node = node
-        self._scope = scope
-        self._found = found
-
-    def rounds(self, open_: NDArray[np.bool_], charge: int) -> Iterator[tuple[Scope, Rows]]:
-        for has, element in self._found.collection.rounds():
-            self._space.spend(charge)
-            left = self.places[open_[self.places] & has[self.places]]
-            if len(left):
-                yield {**self._scope, self._node.var: element}, left
-
-    def complete(self, result: Merged) -> Vector:
-        result.take(self._found.answer, self._found.failed)
-        return result.vector()
-
-
-_Source = _MapSource | _ListSource
-
-
-def _collected(node: ast.Comprehension) -> tuple[Node | None, Node] | None:
-    """(filter, element) of a fold that makes a list."""
-    if not _always(node.condition) or not _is_name(node.result, node.accu):
-        return None
-    return appended_to(node)
-
-
 def _is_place(node: Node, scope: Scope) -> bool:
     """Whether a node is the device, a variable that names a place in it, or fields and keys after one."""
     while isinstance(node, ast.Select) or (isinstance(node, ast.Call) and node.function in _INDEX):
@@ -390,37 +319,3 @@ def _walks(node: Node) -> bool:
     if isinstance(node, ast.Call) and node.function in _EQUALITY:
         return any(part.type is not None and part.type.kind == "map" for part in node.args)
     return isinstance(node, ast.Comprehension) and not is_binding(node)
-
-
-def _counted(node: ast.Comprehension) -> Node | None:
-    """The condition of ``exists_one``."""
-    step, result = node.step, node.result
-    if not isinstance(node.init, ast.Literal) or type(node.init.value) is not int or node.init.value != 0:
-        return None
-    if not isinstance(step, ast.Call) or step.function != "_?_:_" or not _always(node.condition):
-        return None
-    added, kept = step.args[1], step.args[2]
-    if not _is_call(added, "_+_", node.accu) or not _is_name(kept, node.accu):
-        return None
-    return step.args[0] if _is_call(result, "_==_", node.accu) else None
-
-
-def _is_call(node: Node, function: str, accu: str) -> bool:
-    """``accu <function> 1``."""
-    if not isinstance(node, ast.Call) or node.function != function or len(node.args) != 2:
-        return False
-    one = node.args[1]
-    return (
-        _is_name(node.args[0], accu)
-        and isinstance(one, ast.Literal)
-        and type(one.value) is int
-        and one.value == 1
-    )
-
-
-def _is_name(node: Node, name: str) -> bool:
-    return isinstance(node, ast.Ident) and node.name == name
-
-
-def _always(node: Node) -> bool:
-    return isinstance(node, ast.Literal) and node.value is True

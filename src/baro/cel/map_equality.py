@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from baro.cel import ast
-from baro.cel.code import PlanError
+from baro.cel.code import Frame, PlanError
 from baro.cel.compilation import Path
 from baro.cel.device import ColumnRef, DeviceView
 from baro.cel.errors import CelRuntimeError
@@ -27,7 +27,7 @@ _NOTHING = Map.of_native({})
 
 def same_maps(space: Space, node: ast.Call, scope: Scope, places: Rows) -> Vector | None:
     """The comparison at these places; ``None`` if it is not one of maps that can be told apart by columns."""
-    sides = [_side(part, scope) for part in node.args]
+    sides = [_side(space, part, scope) for part in node.args]
     left, right = sides
     if left is None or right is None or not (isinstance(left, Path) or isinstance(right, Path)):
         return None
@@ -47,7 +47,7 @@ def _comparable(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
 Side = Path | Map
 
 
-def _side(node: ast.Node, scope: Scope) -> Side | None:
+def _side(space: Space, node: ast.Node, scope: Scope) -> Side | None:
     """A map of the device by its place, or a constant one."""
     part = Part(node, scope, {})
     path = part.path(node)
@@ -59,9 +59,11 @@ def _side(node: ast.Node, scope: Scope) -> Side | None:
         run = part.compile(node).run
         if part.columns or part.whole or part.inputs:
             return None
-        value = run(DeviceView(driver=""), [WORK_LIMIT, *[None] * part.slots])
+        frame: Frame = [WORK_LIMIT, *[None] * part.slots]
+        value = run(DeviceView(driver=""), frame)
     except (PlanError, CelRuntimeError):
         return None
+    space.spend(WORK_LIMIT - frame[0])
     return value if type(value) is Map else None
 
 

@@ -1,4 +1,4 @@
-"""The maps of devices as rounds of an unrolled fold: which keys there are, in which order, and who has them.
+"""What an unrolled fold goes through, round by round: maps of the devices, and lists made by other folds.
 
 Devices with other columns have other keys, and the order of their domains may differ. Imports NumPy.
 """
@@ -11,10 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from baro.cel.compilation import Path
+from baro.cel import ast
+from baro.cel.chains import Collection, Merged
+from baro.cel.compilation import Fixed, Path
 from baro.cel.device import ColumnRef
 from baro.cel.reading import MapKind
-from baro.cel.vectors import NotLifted, Rows, Space
+from baro.cel.vectors import NotLifted, Rows, Scope, Space, Vector
 
 _MOST_DOMAINS = 12  # orders of domains are numbers in base of their count
 _KINDS: dict[str, MapKind] = {"attributes": "attribute", "capacity": "capacity"}
@@ -80,3 +82,66 @@ def _orders(
     numbers, firsts, group = np.unique(powers @ order, return_index=True, return_inverse=True)
     for number in range(len(numbers)):
         yield places[group == number], order[:, firsts[number]].tolist()
+
+
+class Collected(NamedTuple):
+    """What a fold has collected at ``places``; ``answer`` has the failure of the others."""
+
+    collection: Collection
+    places: Rows
+    answer: Vector
+    failed: Rows
+
+
+class MapSource:
+    """The rounds of a fold over a map of the device."""
+
+    def __init__(self, space: Space, node: ast.Comprehension, scope: Scope, path: Path, places: Rows) -> None:
+        self.places = places
+        self._space = space
+        self._node = node
+        self._scope = scope
+        self._path = path
+
+    def rounds(self, open_: NDArray[np.bool_], charge: int) -> Iterator[tuple[Scope, Rows]]:
+        """Per round the variables, and the places that come to it."""
+        for chosen, found in items(self._space, self._path, self.places):
+            for item in found:
+                self._space.begin_round(charge)
+                left = chosen[open_[chosen] & item.present[chosen]]
+                if len(left):
+                    yield self._variables(item), left
+
+    def _variables(self, item: Item) -> Scope:
+        names: dict[str | int, Path | Fixed | Vector] = {**self._scope, self._node.var: Fixed(item.key)}
+        if self._node.var2 is not None:
+            names[self._node.var2] = item.value
+        return names
+
+    def complete(self, result: Merged) -> Vector:
+        return result.vector()
+
+
+class ListSource:
+    """The rounds of a fold over what another fold has collected; where that failed this fold fails too."""
+
+    def __init__(self, space: Space, node: ast.Comprehension, scope: Scope, found: Collected) -> None:
+        self.places = found.places
+        self._space = space
+        self._node = node
+        self._scope = scope
+        self._found = found
+
+    def rounds(self, open_: NDArray[np.bool_], charge: int) -> Iterator[tuple[Scope, Rows]]:
+        for has, element in self._found.collection.rounds():
+            self._space.begin_round(charge)
+            left = self.places[open_[self.places] & has[self.places]]
+            if len(left):
+                yield {**self._scope, self._node.var: element}, left
+
+    def complete(self, result: Merged) -> Vector:
+        result.take(self._found.answer, self._found.failed)
+        return result.vector()
+
+
+Source = MapSource | ListSource

@@ -35,6 +35,8 @@ NO, YES, SOFT, HARD = 0, 1, 2, 3
 """What a vector's value is to ``&&`` and ``||``: a bool, a failure they can absorb (or no bool), one they
 cannot."""
 
+_FEW_ROUNDS = 256
+_ROWS_PER_ROUND = 16  # to compile a round costs about as much as to run it for so many rows
 _PLAIN = frozenset({bool, int, str, UInt, type(None)})
 
 
@@ -149,6 +151,7 @@ class Space:
         self.rows = rows
         self.size = len(rows)
         self.work = 0
+        self._rounds = max(_FEW_ROUNDS, len(rows) // _ROWS_PER_ROUND)
         self._codes: dict[ColumnRef, NDArray[np.int32] | None] = {}
         self._words: dict[ColumnRef, Sequence[Value | Quantity | None]] = {}
         self._present: dict[ColumnRef, NDArray[np.bool_]] = {}
@@ -158,6 +161,14 @@ class Space:
         self.work += charge
         if self.work >= WORK_LIMIT:
             raise NotLifted
+
+    def begin_round(self, charge: int) -> None:
+        """One more round of an unrolled fold is compiled, and may be spent for at every row. Raises
+        ``NotLifted`` where running it for all rows together is no longer worth it."""
+        self._rounds -= 1
+        if self._rounds < 0:
+            raise NotLifted
+        self.spend(charge)
 
     # --- columns -------------------------------------------------------------------------------------
 
@@ -210,16 +221,13 @@ class Space:
         )
         chosen = places[firsts]
         runner = _Runner(run, part, chosen)
-        results = np.zeros(len(chosen), dtype=np.int32)
+        devices: Iterable[tuple[int, DeviceView]]
         if part.whole:
             full = {column: self.table.codes(column) for column in columns}
-            for number, device in shaped_views(self.table, full, self.rows[chosen]):
-                results[number] = runner.code(number, device)
-        elif len(chosen):
-            devices = self._devices(list(columns), chosen)
-            results = np.array(
-                [runner.code(number, device) for number, device in enumerate(devices)], dtype=np.int32
-            )
+            devices = shaped_views(self.table, full, self.rows[chosen])
+        else:
+            devices = enumerate(self._devices(list(columns), chosen))
+        results = runner.codes(devices, len(chosen))
         self.spend(runner.most)
         codes = np.zeros(self.size, dtype=np.int32)
         codes[places] = results[group]
@@ -281,19 +289,29 @@ class _Runner:
         self._inputs = [(slot, vector.values, vector.codes[chosen].tolist()) for slot, vector in part.inputs]
         self._frame: Frame = [WORK_LIMIT, *[None] * (part.slots - 1)]
 
-    def code(self, number: int, device: DeviceView) -> int:
-        """The code of what it gives for the place of that number among the chosen ones."""
-        frame = self._frame
-        for slot, values, codes in self._inputs:
-            frame[slot] = values[codes[number]]
-        frame[0] = WORK_LIMIT
+    def codes(self, devices: Iterable[tuple[int, DeviceView]], size: int) -> NDArray[np.int32]:
+        """The codes of what it gives for devices, each with its number among the chosen places."""
+        run, frame, inputs, words = self._run, self._frame, self._inputs, self.words
+        found = [0] * size
+        last: Any = _NOTHING
+        code = 0
         value: Any
-        try:
-            value = self._run(device, frame)
-        except CelRuntimeError as error:
-            if error.message == LIMIT_MESSAGE:
-                raise NotLifted from None
-            value = Failure(error.with_traceback(None))
-        if frame[0] != WORK_LIMIT:
-            self.most = max(self.most, WORK_LIMIT - frame[0])
-        return self.words.code(value)
+        for number, device in devices:
+            for slot, values, codes in inputs:
+                frame[slot] = values[codes[number]]
+            try:
+                value = run(device, frame)
+            except CelRuntimeError as error:
+                if error.message == LIMIT_MESSAGE:
+                    raise NotLifted from None
+                value = Failure(error.with_traceback(None))
+            if frame[0] != WORK_LIMIT:
+                self.most = max(self.most, WORK_LIMIT - frame[0])
+                frame[0] = WORK_LIMIT
+            if value is not last:
+                code, last = words.code(value), value
+            found[number] = code
+        return np.array(found, dtype=np.int32)
+
+
+_NOTHING = object()
