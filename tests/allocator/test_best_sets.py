@@ -119,6 +119,16 @@ def test_of_two_claims_no_other_sets_are_clearly_faster_for_both(
             assert not (at_least and clearly), (first, second)
 
 
+def test_of_two_claims_on_a_cube_mesh_one_is_not_slowed_down_to_bring_the_other_closer() -> None:
+    """One of two sets of three must cross PCIe whatever is done; 5, 6 and 7 need not."""
+    machine = load_profile("dgx-1v").machine()
+    wanted = [claim(request(count=3), name=name) for name in "ab"]
+    decision = allocate(Inventory(with_graph(machine, {2, 3})), "n", wanted)
+    predictor = Predictor(machine)
+    rates = sorted(predictor.predict(_indexes(decision, at)).score for at in (0, 1))
+    assert rates == [6.1, 50.0]
+
+
 def test_two_whole_pairs_are_closer_than_a_pair_and_two_single_gpus() -> None:
     machine = load_profile("a100-pcie-8-pairs").machine()
     pairs = sorted(pair for pair, link in machine.links.items() if link.nvlinks)

@@ -114,6 +114,7 @@ def running() -> Iterator[Peers]:
         yield found
 
 
+@pytest.mark.timeout(3600)
 def test_upstream_asked_now_says_the_same(running: Peers) -> None:
     count = int(os.environ["BARO_DIFFERENTIAL"])
     differing = []

@@ -20,14 +20,17 @@ from baro.model.kinds.resource import (
     CapacityRequestPolicy,
     CapacityRequestPolicyRange,
     CELDeviceSelector,
+    Counter,
+    CounterSet,
     DeviceConstraint,
+    DeviceCounterConsumption,
     DeviceRequest,
     DeviceSelector,
     DeviceSubRequest,
     ResourceClaim,
 )
 from baro.model.quantity import Quantity
-from tests.support.cluster import DRIVER, claim, cluster, device, holding, request
+from tests.support.cluster import DRIVER, claim, cluster, device, holding, node_slice, request
 
 GIB = 2**30 * 10**9
 
@@ -80,6 +83,35 @@ def test_all_devices_after_requests_that_take_some_of_them_are_refused_by_counti
     decision = allocate(Inventory(cluster({"n": devices})), "n", wanted, policy=policy)
     assert decision.outcome is Outcome.NO_FIT
     assert decision.work <= 5
+
+
+@pytest.mark.parametrize("policy", [Policy.FIRST_FIT, Policy.TOPOLOGY])
+def test_what_counters_cannot_give_is_refused_however_different_the_devices_are(policy: Policy) -> None:
+    """No two partitions alike, so that no state repeats: 20 wanted, the counter has room for 16."""
+    sets = (CounterSet(name="s", counters={"a": Counter(value="1000"), "b": Counter(value="9999")}),)
+    devices = [
+        msgspec.structs.replace(
+            device(f"part-{at:02}"),
+            consumes_counters=(
+                DeviceCounterConsumption(
+                    counter_set="s",
+                    counters={"a": Counter(value=str(53 + at)), "b": Counter(value=str(1 + at * at % 7))},
+                ),
+            ),
+        )
+        for at in range(30)
+    ]
+    counters = node_slice("n", (), name="counters", count=2)
+    counters = msgspec.structs.replace(
+        counters, spec=msgspec.structs.replace(counters.spec, shared_counters=sets)
+    )
+    slices = (counters, node_slice("n", devices, name="parts", count=2))
+    inventory = Inventory(msgspec.structs.replace(cluster({"n": ()}), slices=slices))
+    # 53 + 54 + … + 68 = 968.
+    assert allocate(inventory, "n", [claim(request(count=16))], policy=policy).fits
+    refused = allocate(inventory, "n", [claim(request(), request("more", 20))], policy=policy)
+    assert refused.outcome is Outcome.NO_FIT
+    assert refused.work <= 1_000
 
 
 def test_all_of_other_devices_still_fits_after_requests_for_one() -> None:

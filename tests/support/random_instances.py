@@ -11,8 +11,8 @@ from baro.allocator import Features, NodeDecision
 from baro.allocator.derived import derivation
 from baro.allocator.validity import violations
 from baro.cel import CelCompileError, CelRuntimeError, DeviceView, compile_selector, view_of
+from baro.cel.computation import MAX_COST
 from baro.cel.device import AttributeError_
-from baro.cel.program import MAX_COST
 from baro.conformance.allocation import convert
 from baro.model.kinds.core import Node
 from baro.model.kinds.resource import (
@@ -55,7 +55,7 @@ def derives(expression: str, item: ResourceSlice, device: Device) -> DeviceAttri
     compiled = derivation(expression)
     if isinstance(compiled, str):
         return None
-    result, error, _ = compiled.program.evaluate(_view(item, device), MAX_COST)
+    result, error, _ = compiled.count(_view(item, device), MAX_COST)
     return None if error is not None else _attribute(result)
 
 

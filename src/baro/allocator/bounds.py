@@ -6,9 +6,10 @@ Each is decidable in microseconds where upstream's search takes time exponential
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import accumulate, combinations
 
 from baro.allocator.constraints import ConstraintData, State
+from baro.allocator.problem import CounterName, NodeProblem, bits
 
 _MAX_GROUPS = 8
 """Up to this many distinct candidate sets all 2^n subsets are tried, beyond it singles and the whole."""
@@ -82,3 +83,23 @@ def one_group(needs: Sequence[tuple[int, int, ConstraintData]], state: State) ->
         can_match([(count, mask & data.masks.get(value, 0)) for count, mask, data in needs])  # type: ignore[call-overload]
         for value in values
     )
+
+
+def most_by_counters(problem: NodeProblem, devices: int) -> int:
+    """No fewer than the counters allow of these devices, each counter of a pool looked at by itself."""
+    consumption = problem.frame.consumption
+    most = 0
+    by_pool: dict[int, list[dict[CounterName, int]]] = {}
+    for device in bits(devices):
+        # Of shareable devices some shares may be paid for already.
+        if device in consumption and not problem.shareable >> device & 1:
+            by_pool.setdefault(problem.frame.pool_of[device], []).append(consumption[device])
+        else:
+            most += 1
+    for pool, wanted in by_pool.items():
+        room = len(wanted)
+        for name, left in problem.counters(pool).items():
+            cheapest_first = accumulate(sorted(one.get(name, 0) for one in wanted))
+            room = min(room, sum(together <= left for together in cheapest_first))
+        most += room
+    return most

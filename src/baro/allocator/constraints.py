@@ -48,7 +48,8 @@ class ConstraintData:
             if value is not None:
                 self.present |= 1 << index
                 self.masks[value] = self.masks.get(value, 0) | 1 << index
-        self._unset = self.masks.get(UNSET, 0)
+        self.unset = self.masks.get(UNSET, 0)
+        """Devices whose value is of no known type: of a distinct constraint only the first may be one."""
         self._compatible: dict[State, int] = {}
 
     def compatible(self, state: State) -> int:
@@ -97,7 +98,7 @@ class ConstraintData:
             return found
         if not self.distinct:
             return 0 if state == UNSET else self.masks.get(state, 0)
-        taken = self._unset
+        taken = self.unset
         for value in state:
             taken |= self.masks.get(value, 0)
         return self.present & ~taken

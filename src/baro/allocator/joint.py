@@ -91,8 +91,11 @@ def _alone(room: Room, options: Sequence[tuple[Option, ...]], chosen: int) -> tu
 
 
 def _jointly(room: Room, combinations_: Iterator[tuple[Option, ...]]) -> tuple[Pick, ...] | None:
-    """All combinations in order of the objective; the first that the search can realise."""
-    by_bands: dict[tuple[int, ...], list[tuple[Option, ...]]] = {}
+    """All combinations in order of the objective; the first that the search can realise.
+
+    Bandwidth of all claims comes first, the slowest claim's before the others', then closeness likewise.
+    """
+    by_bands: dict[tuple[tuple[int, ...], tuple[int, ...]], list[tuple[Option, ...]]] = {}
     for combination in combinations_:
         union = 0
         for option in combination:
@@ -100,8 +103,9 @@ def _jointly(room: Room, combinations_: Iterator[tuple[Option, ...]]) -> tuple[P
                 break
             union |= option.mask
         else:
-            bands = tuple(sorted((option.band for option in combination), reverse=True))
-            by_bands.setdefault(bands, []).append(combination)
+            fast = tuple(sorted((option.fast for option in combination), reverse=True))
+            close = tuple(sorted((option.band for option in combination), reverse=True))
+            by_bands.setdefault((fast, close), []).append(combination)
     shape, free = room.graph.shape, room.free
     for bands in sorted(by_bands):
         ordered = sorted(by_bands[bands], key=lambda found: remainder(shape, free, [o.mask for o in found]))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from enum import Enum
 
 from baro.allocator.alike import Kinds
-from baro.allocator.bounds import can_match, one_group, takeable
+from baro.allocator.bounds import can_match, most_by_counters, one_group, takeable
 from baro.allocator.constraints import ConstraintData, State
 from baro.allocator.frame import mask_of
 from baro.allocator.ledger import Ledger, Pick
@@ -25,6 +25,14 @@ View = tuple[int, ConstraintData]
 
 class OutOfWork(Exception):  # noqa: N818 - an answer, not a defect
     """The work limit was reached before the search could decide."""
+
+
+class _Hopeless(Exception):  # noqa: N818 - an answer, not a defect
+    """What counters have left rules every solution out."""
+
+
+_STRUGGLING = 1_000
+"""After so many devices tried, counters are looked at as a whole: most searches never get there."""
 
 
 class _Result(Enum):
@@ -68,6 +76,7 @@ class Search:
                     if not self._is_clean(alternative):
                         self._last_uncertain = (index, number)
         self._kinds: Kinds | None = None
+        self._hopeless = False
         self._violation: str | None = None
         """What upstream says of the first device of "all" that a constraint ruled out."""
 
@@ -157,6 +166,8 @@ class Search:
                 for views in claim:
                     for data in views:
                         masks += data.masks.values()
+                        if data.distinct:
+                            single |= data.unset  # which of them comes before the others matters
             self._kinds = Kinds(self.problem.frame, masks, single)
         return self._kinds
 
@@ -181,8 +192,10 @@ class Search:
         self._failed: set[object] = set()
         self._violation = None
         try:
-            if self._claim(0) is _FOUND:
+            if not self._hopeless and self._claim(0) is _FOUND:
                 return tuple(self._ledger.picks)
+        except _Hopeless:
+            self._hopeless = True
         except Fatal:
             self._complain()
             raise
@@ -377,6 +390,8 @@ class Search:
         self.work += 1
         if self.work > self._limit:
             raise OutOfWork
+        if self.work == _STRUGGLING and self._last_uncertain == (-1, -1) and not self._counters_allow():
+            raise _Hopeless
 
     def _key(self, claim: int, index: int, alternative: int, done: int, start: int) -> object:
         """The state, up to the exchange of devices that nothing tells apart."""
@@ -391,6 +406,19 @@ class Search:
         return (claim, index, alternative, done, ledger.results, where, self._states, flight, admin)
 
     # --- bounds --------------------------------------------------------------------------------------------
+
+    def _counters_allow(self) -> bool:
+        """Whether counters leave enough for each request without alternatives, and for all of them."""
+        everything = total = 0
+        for _, request, alternative in self.plan.alternatives():
+            if len(request.alternatives) > 1 or alternative.admin:
+                continue
+            need, devices = self.need(alternative), self.eligible(alternative)
+            if need > most_by_counters(self.problem, devices):
+                return False
+            if not devices & self.problem.shareable:
+                everything, total = everything | devices, total + need
+        return total <= most_by_counters(self.problem, everything)
 
     def _enough(self, claim: int, index: int) -> bool:
         """Counting over all requests that are still open, in this claim and those after it."""

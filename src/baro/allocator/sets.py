@@ -35,10 +35,11 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Option(msgspec.Struct, frozen=True):
-    """One candidate set of a claim; ``band`` 0 is the fastest and closest."""
+    """One candidate set of a claim; ``band`` 0 is the fastest and closest. ``fast``: by bandwidth alone."""
 
     mask: int
     band: int
+    fast: int = 0
 
 
 _NO_CHOICE = (Option(0, 0),)
@@ -113,10 +114,11 @@ def _find_options(shape: Shape, want: Wanted) -> tuple[Option, ...]:
         masks = [mask for mask in masks if any(not (mask | want.fixed) & ~i for i in shape.islands)]
     options: list[Option] = []
     band = -1
-    for as_fast in _bands(masks, shape.scores([mask | want.fixed for mask in masks])):
+    by_speed = _bands(masks, shape.scores([mask | want.fixed for mask in masks]))
+    for fast, as_fast in enumerate(by_speed):
         for as_close in _bands(as_fast, shape.closenesses([mask | want.fixed for mask in as_fast])):
             band += 1
-            options += [Option(mask, band) for mask in as_close]
+            options += [Option(mask, band, fast) for mask in as_close]
     return tuple(options)
 
 
