@@ -63,6 +63,46 @@ def test_an_allocation_settles_before_the_gate_goes_while_kube_scheduler_may_hav
     assert cluster.devices("ours")
 
 
+def test_a_gate_stays_longer_while_a_pod_waits_of_which_kube_scheduler_has_said_nothing() -> None:
+    cluster, planner = beside_a_plain_pod()
+    look(planner, cluster)
+    look(planner, cluster, 1.0)
+    assert cluster.devices("ours")
+    look(planner, cluster, 2.0)
+    assert cluster.get_pod("gated").spec.scheduling_gates
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    cluster.api.patch_merge(Pod, "default", "plain", {"status": {"conditions": [condition]}}, "status")
+    look(planner, cluster)
+    assert not cluster.get_pod("gated").spec.scheduling_gates
+
+
+def test_a_gate_goes_at_last_whatever_kube_scheduler_does() -> None:
+    cluster, planner = beside_a_plain_pod()
+    for _ in range(3):
+        look(planner, cluster, 5.0)
+    assert not cluster.get_pod("gated").spec.scheduling_gates
+
+
+def test_where_pods_without_gates_come_an_allocation_settles_although_none_is_seen_just_now() -> None:
+    cluster, planner = beside_a_plain_pod()
+    look(planner, cluster)
+    other_writer_allocates(cluster, "theirs", "a/gpu-0")
+    cluster.clock.now = cluster.clock.now.replace(microsecond=0)
+    look(planner, cluster)
+    cluster.clock.now -= timedelta(seconds=1)  # the look itself took one
+    look(planner, cluster)
+    assert cluster.devices("ours")
+    assert cluster.get_pod("gated").spec.scheduling_gates, "the next one may be there and not seen yet"
+    look(planner, cluster, 2.0)
+    assert not cluster.get_pod("gated").spec.scheduling_gates
+    look(planner, cluster, 120.0)
+    cluster.claim("late")
+    cluster.pod("later", "late")
+    look(planner, cluster)
+    look(planner, cluster, -1.0)
+    assert not cluster.get_pod("later").spec.scheduling_gates, "none came for a long time"
+
+
 def test_nobody_waits_for_a_pod_that_kube_scheduler_cannot_allocate_for() -> None:
     cluster, planner = beside_a_plain_pod()
     spec = {"spec": {"selectors": [{"cel": {"expression": "false"}}]}}

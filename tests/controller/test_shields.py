@@ -6,7 +6,7 @@ import pytest
 
 from baro.controller.reconcile import LEFTOVER_S, Planner
 from baro.controller.shields import TAINT
-from baro.kube.errors import NotFoundError
+from baro.kube.errors import InvalidError, NotFoundError
 from baro.model.errors import ForbiddenError
 from baro.model.kinds.core import Pod
 from baro.model.kinds.resource import DeviceClass, DeviceTaintRule, ResourceClaim
@@ -103,6 +103,22 @@ def test_the_taint_stays_until_nobody_holds_the_device_and_a_moment_longer() -> 
     assert cluster.devices("late") == ["a/gpu-0"]
 
 
+def test_a_device_is_tainted_also_when_the_other_claim_gave_it_back_before_baro_could() -> None:
+    cluster = Cluster()
+    contested(cluster)
+    planner = cluster.planner()
+    planner.view.load(cluster.api)
+    gone(cluster, "q")
+    planner.settle()
+    assert cluster.devices("ours") == ["a/gpu-0"]
+    assert not cluster.get_pod("p").spec.scheduling_gates
+    assert rules(cluster) == ["a/gpu-0"], "kube-scheduler counts it as free"
+    cluster.schedule()
+    gone(cluster, "p")
+    planner.settle()
+    assert rules(cluster) == []
+
+
 def test_a_planner_that_has_just_started_removes_what_another_left() -> None:
     cluster = Cluster()
     contested(cluster)
@@ -169,7 +185,14 @@ def test_two_running_pods_with_one_device_are_told_so_and_nobody_else_gets_it() 
     assert rules(cluster) == []
 
 
-@pytest.mark.parametrize("error", [ForbiddenError("you may not"), NotFoundError("no such kind", code=404)])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ForbiddenError("you may not"),
+        NotFoundError("no such kind", code=404),
+        InvalidError("a webhook says no", code=422),
+    ],
+)
 def test_without_right_or_kind_the_claim_yields_all_the_same_and_that_is_said_once(error: Exception) -> None:
     cluster = Cluster()
     contested(cluster, 2)
@@ -187,6 +210,26 @@ def test_without_right_or_kind_the_claim_yields_all_the_same_and_that_is_said_on
     assert cluster.devices("ours") == ["b/gpu-0", "b/gpu-1"]
     (said,) = [line for line in lines if "not kept off" in line]
     assert str(error) in said
+
+
+def test_without_the_right_to_remove_it_the_taint_stays_and_that_is_said_once() -> None:
+    cluster = Cluster()
+    contested(cluster)
+    cluster.planner().settle()
+    gone(cluster, "q")
+    api = cluster.fake.other()
+
+    def before(write: Write) -> None:
+        if write.verb == "delete":
+            raise ForbiddenError("you may not delete devicetaintrules")
+
+    api.before = before
+    lines: list[str] = []
+    planner = Planner(api, first_free, utc=cluster.clock, log=lines.append)
+    for _ in range(3):
+        planner.settle()
+    assert rules(cluster) == ["a/gpu-0"]
+    assert len([line for line in lines if "you may not delete" in line]) == 1
 
 
 @pytest.mark.parametrize("number", range(1, 10))

@@ -147,7 +147,7 @@ class Effects:
             case DropFinalizer():
                 self._drop_finalizer(action.claim, done)
             case Shield() | Unshield():
-                self._taint(action, done)
+                return self._taint(action, done)
             case Explain():
                 self._explain(action)
             case Wait():
@@ -238,20 +238,28 @@ class Effects:
 
     # --- devices -------------------------------------------------------------------------------------------
 
-    def _taint(self, action: Shield | Unshield, done: Done) -> None:
-        """Without the right to it, or on a server that knows no such rules, conflicts are settled without."""
-        if isinstance(action, Unshield):
-            meta = action.rule.metadata
-            self._api.delete(DeviceTaintRule, "", meta.name, uid=meta.uid)
-            done.gone.append(action.rule)
-            return
+    def _taint(self, action: Shield | Unshield, done: Done) -> Outcome:
+        """Without the right to it, or on a server that takes no such rules, conflicts are settled without."""
         try:
-            done.seen.append(self._api.create(DeviceTaintRule, "", taint_rule(action.device, action.why)))
+            if isinstance(action, Unshield):
+                meta = action.rule.metadata
+                self._api.delete(DeviceTaintRule, "", meta.name, uid=meta.uid)
+                done.gone.append(action.rule)
+            else:
+                body = taint_rule(action.device, action.why)
+                done.seen.append(self._api.create(DeviceTaintRule, "", body))
         except AlreadyExistsError:
             pass  # another planner's, which the watch will show
-        except (NotFoundError, ForbiddenError) as error:
-            self.may_shield = False
-            self._say(f"kube-scheduler is not kept off devices that are held twice: {error}")
+        except (ForbiddenError, NotFoundError, InvalidError) as error:
+            if isinstance(action, Shield):
+                self.may_shield = False
+                self._say(f"kube-scheduler is not kept off devices that are held twice: {error}")
+            elif isinstance(error, ForbiddenError):
+                self._say(f"the taint of a device that was held twice stays: {error}")
+                return Outcome.REFUSED
+            else:
+                raise
+        return Outcome.DONE
 
     # --- pods ----------------------------------------------------------------------------------------------
 

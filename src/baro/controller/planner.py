@@ -32,7 +32,7 @@ from baro.controller.gang_plan import GangPlan
 from baro.controller.leftovers import leftovers
 from baro.controller.marks import intent
 from baro.controller.placer import Placer
-from baro.controller.shields import needed, superfluous
+from baro.controller.shields import missing, needed, superfluous
 from baro.controller.soundness import bad
 from baro.controller.terms import Memory, Quiet, Settings
 from baro.controller.view import View
@@ -60,9 +60,12 @@ class _Round:
 
     def run(self) -> Generator[Action, None, None]:
         draft, settings = self._draft, self._draft.settings
-        conflicts = Conflicts(draft.view, shielded=draft.memory.shields and needed(draft.view))
+        shielded = draft.memory.shields and needed(draft.view)
+        conflicts = Conflicts(draft.view, shielded=shielded)
         for action in conflicts.actions():
             yield action
+        if shielded:
+            yield from missing(draft.view, sorted(draft.view.outlived), "another claim held it as well")
         draft.busy |= conflicts.contested
         placed = 0
         try:

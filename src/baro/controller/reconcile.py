@@ -6,7 +6,6 @@ needless tries and never a wrong write.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -32,7 +31,7 @@ from baro.controller.placer import Placer
 from baro.controller.planner import plan
 from baro.controller.pods import gated
 from baro.controller.rivals import Rivals
-from baro.controller.terms import Memory, Quiet, Settings
+from baro.controller.terms import Memory, Settings
 from baro.controller.view import View
 from baro.controller.writers import Writers
 from baro.kube.api import KubeApi
@@ -129,13 +128,13 @@ class Planner:
 
     def _round(self, *, patient: bool, defer: bool) -> bool:
         now = self._utc()
-        quiet_s: Quiet = lambda claims: math.inf  # noqa: E731
+        memory = Memory(
+            self._skip(now), self._barred(now), written=self._fresh(now), shields=self._effects.may_shield
+        )
         if defer:
-            self._rivals.look(self.view, now)
-            quiet_s = self._rivals.quiet_s
-        written = self._fresh(now)
-        shields = self._effects.may_shield
-        memory = Memory(self._skip(now), self._barred(now), quiet_s, written, shields)
+            rivals = self._rivals
+            rivals.look(self.view, now)
+            memory = msgspec.structs.replace(memory, quiet_s=rivals.quiet_s, exposure=rivals.exposure)
         planned = plan(self.view, now, self._placer, self._settings, memory)
         generation = self.view.generation
         wrote, error = False, None

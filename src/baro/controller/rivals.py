@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import Enum
 
 from baro.allocator.cel_selectors import CelSelectors
 from baro.allocator.plan import class_selectors
 from baro.controller import pods
+from baro.controller.marks import moment_of
 from baro.controller.view import View
 from baro.model.kinds.core import Pod
 from baro.model.kinds.resource import DeviceClass, DeviceRequest, DeviceSelector, ResourceClaim
@@ -26,6 +28,18 @@ from baro.model.kinds.resource import DeviceClass, DeviceRequest, DeviceSelector
 Classes = frozenset[str]
 """Names of device classes; ``UNKNOWN`` stands for any."""
 UNKNOWN: Classes = frozenset({""})
+RECENT_S = 60.0
+"""So long after the last pod without a gate waited, another one is expected that a watch may tell late."""
+
+
+class Exposure(Enum):
+    """How likely it is that kube-scheduler had decided on the same devices before it saw an allocation."""
+
+    NONE = "none"
+    """No pod that could get them waits, nor did lately."""
+    POSSIBLE = "possible"
+    LIKELY = "likely"
+    """One waited before, and kube-scheduler has neither allocated for it nor said that it fits nowhere."""
 
 
 class Rivals:
@@ -37,6 +51,10 @@ class Rivals:
         self._view: View | None = None
         self._now: datetime | None = None
         self._waiting: dict[Classes, set[str]] = {}
+        self._undecided: dict[Classes, list[str]] = {}
+        """When the pods were created of which kube-scheduler has said nothing."""
+        self._seen: dict[Classes, datetime] = {}
+        """When such a pod last waited, whose classes are known."""
         self._quiet: dict[Classes, tuple[frozenset[str], int, datetime]] = {}
         self._overlaps: dict[tuple[str, str], bool] = {}
         self._catalogue = -1
@@ -44,11 +62,18 @@ class Rivals:
     def look(self, view: View, now: datetime) -> None:
         """Takes in who waits now. To be called once before each round."""
         self._view, self._now = view, now
-        self._waiting = {}
+        self._waiting, self._undecided = {}, {}
         for pod in view.indexes.theirs.values():
             classes = _may_allocate(view, pod)
             if classes:
                 self._waiting.setdefault(classes, set()).add(pod.metadata.uid)
+                if classes == UNKNOWN:  # nothing is decided for a claim that is not there
+                    continue
+                self._seen[classes] = now
+                if not _fits_nowhere(pod):
+                    self._undecided.setdefault(classes, []).append(pod.metadata.creation_timestamp or "")
+        oldest = now - timedelta(seconds=RECENT_S)
+        self._seen = {classes: moment for classes, moment in self._seen.items() if moment >= oldest}
         if not self._waiting:
             self._quiet.clear()
         if self._catalogue != view.catalogue:
@@ -71,6 +96,21 @@ class Rivals:
         if before is None or before[:2] != (uids, generation):
             before = self._quiet[ours] = (uids, generation, self._now)
         return (self._now - before[2]).total_seconds()
+
+    def exposure(self, claims: Iterable[ResourceClaim], allocated: datetime) -> Exposure:
+        """Of allocations for these claims, the youngest of which was made at that moment."""
+        view = self._view
+        if view is None or not (self._waiting or self._seen):
+            return Exposure.NONE
+        ours = _asked(claims)
+        for theirs, created in self._undecided.items():
+            # Created in the same second counts as before.
+            moments = [moment for text in created if (moment := moment_of(text)) is not None]
+            if any(moment <= allocated for moment in moments) and self._meet(view, theirs, ours):
+                return Exposure.LIKELY
+        if any(self._meet(view, theirs, ours) for theirs in (*self._waiting, *self._seen)):
+            return Exposure.POSSIBLE
+        return Exposure.NONE
 
     def _meet(self, view: View, theirs: Classes, ours: Classes) -> bool:
         """Whether a class of theirs and one of ours select a device that both could get."""
@@ -96,6 +136,11 @@ def _overlap(view: View, theirs: str, ours: str) -> bool:
         answers.append(engine.answers(expression))
     # 0 is a clear no; an error may become a yes.
     return not answers or any(all(verdicts) for verdicts in zip(*answers, strict=False))
+
+
+def _fits_nowhere(pod: Pod) -> bool:
+    """Whether kube-scheduler has said so. It may be trying again at this moment."""
+    return any(c.type == "PodScheduled" and c.status == "False" for c in pod.status.conditions)
 
 
 def _asked(claims: Iterable[ResourceClaim]) -> Classes:

@@ -4,7 +4,8 @@ kube-scheduler (1.34 to 1.37) keeps the allocated devices as a plain set. When o
 device gives it back, the device leaves the set, although the other claim still holds it, and the next pod
 without a gate gets it. So before baro takes back an allocation whose device another claim holds as well, it
 taints the device with a ``DeviceTaintRule``, and it removes the rule when nobody holds the device any more:
-from then on the set is right again. Kubernetes 1.37 serves these rules; older versions go without.
+from then on the set is right again. It does the same when the other claim was quicker to go. Kubernetes 1.37
+serves these rules; older versions go without.
 
 Which rules there are is in the API alone: any planner goes on where another was stopped. No effects here.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 
 from baro.controller import pods
@@ -20,6 +19,7 @@ from baro.controller.actions import (
 from baro.controller.draft import Claims, Draft, node_of, said
 from baro.controller.marks import allocated, allocated_at, intent, ours, reserved_for
 from baro.controller.placer import Choice
+from baro.controller.rivals import Exposure
 from baro.controller.soundness import only_for, unfit
 from baro.model.kinds.core import Pod
 
@@ -87,20 +87,18 @@ def release_gate(draft: Draft, pod: Pod, claims: Claims) -> Action:
     """Takes the gate off, or waits while kube-scheduler may still show that it had decided on these devices
     before. The claims are read once more, unless the watch has just shown them as this process wrote them.
     """
-    quiet_s = draft.memory.quiet_s(claims)
-    early = 0.0 if math.isinf(quiet_s) else _unsettled(draft, claims)
-    if early > 0:
-        return Wait(early, for_scheduler=True)
+    moments = [moment for claim in claims if ours(claim) and (moment := allocated_at(claim)) is not None]
+    exposure = draft.memory.exposure(claims, max(moments)) if moments else Exposure.NONE
+    if exposure is not Exposure.NONE:
+        likely = exposure is Exposure.LIKELY
+        stands_s = draft.settings.undecided_s if likely else draft.settings.settle_s
+        early = stands_s - (draft.now - max(moments)).total_seconds()
+        if early > 0:
+            return Wait(early, for_scheduler=True)
+        return Ungate(pod, node_of(claims), claims, said(claims))
     written = draft.memory.written
     verify = tuple(c for c in claims if written.get(c.metadata.uid) != c.metadata.resource_version)
-    return Ungate(pod, node_of(claims), verify if math.isinf(quiet_s) else claims, said(claims))
-
-
-def _unsettled(draft: Draft, claims: Claims) -> float:
-    """Seconds until the youngest of baro's allocations is old enough."""
-    moments = [allocated_at(claim) for claim in claims if ours(claim)]
-    ages = [(draft.now - moment).total_seconds() for moment in moments if moment is not None]
-    return draft.settings.settle_s - min(ages) if ages else 0.0
+    return Ungate(pod, node_of(claims), verify, said(claims))
 
 
 def _no_fit(choice: Choice, excluded: Mapping[str, int]) -> str:

@@ -15,7 +15,7 @@ from baro.controller.indexes import Indexes, Key
 from baro.controller.rooms import Openings, Rooms
 from baro.inventory.inventory import Inventory
 from baro.inventory.snapshot import Snapshot
-from baro.inventory.usage import DeviceKey
+from baro.inventory.usage import DeviceKey, claim_name
 from baro.kube.api import KubeApi
 from baro.kube.errors import NotFoundError
 from baro.model.kinds.baro import NodeTopology
@@ -64,6 +64,9 @@ class View:
         self.indexes = Indexes()
         self.contested: set[DeviceKey] = set()
         """Devices that more than one claim holds."""
+        self.outlived: set[DeviceKey] = set()
+        """Devices that one of several holders gave back and another still holds, as far as this view has seen
+        it: kube-scheduler takes them for free."""
         self._requests: dict[str, dict[str, int]] = {}
         self._owned: dict[str, dict[Key, ResourceClaim]] = {}
 
@@ -206,6 +209,10 @@ class View:
                     self.contested.add(device)
                 else:
                     self.contested.discard(device)
+                if not whole:
+                    self.outlived.discard(device)
+                elif claim.status.allocation is not None and claim_name(claim) not in whole:
+                    self.outlived.add(device)
             for consumer in claim.status.reserved_for:
                 pod = self.find(Pod, claim.metadata.namespace, consumer.name)
                 if pod is not None and pod.metadata.uid == consumer.uid:
