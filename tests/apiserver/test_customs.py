@@ -198,7 +198,7 @@ def test_two_versions_show_the_same_objects_under_two_names() -> None:
     api.made(WIDGETS, widget(size=1))
     old = api.get(f"{WIDGETS.replace('v1', 'v1beta1', 1)}/w1")
     assert old.body["apiVersion"] == "example.com/v1beta1"
-    assert old.warnings == ['299 - "example.com/v1beta1 Widget is deprecated"']
+    assert old.warnings == ['299 - "example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget"']
     assert api.get("/apis/example.com").body["preferredVersion"]["version"] == "v1"
 
 

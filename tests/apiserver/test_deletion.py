@@ -145,3 +145,16 @@ def test_a_collection_is_deleted_by_selector(api: Api) -> None:
     deleted = api.delete(f"{MAPS}?labelSelector=even=True")
     assert [item["metadata"]["name"] for item in deleted.body["items"]] == ["m0", "m2"]
     assert [item["metadata"]["name"] for item in api.get(MAPS).body["items"]] == ["m1", "m3"]
+
+
+def test_equal_owners_are_kept_once_and_said_in_a_warning() -> None:
+    api = Api()
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "u-1"}
+    other = {**owner, "uid": "u-2"}
+    made = api.post(MAPS, support.config_map("owned", ownerReferences=[owner, owner, other, other, other]))
+    assert made.body["metadata"]["ownerReferences"] == [owner, other]
+    assert [text.rpartition(": ")[2] for text in made.warnings] == ['u-1, u-2, u-2"']
+    patched = api.patch(f"{MAPS}/owned", {"metadata": {"ownerReferences": [owner, owner]}})
+    assert patched.body["metadata"]["ownerReferences"] == [owner]
+    assert "duplicate entries after mutating admission happens" in patched.warnings[0]
+    assert api.put(f"{MAPS}/owned", patched.body).warnings == []

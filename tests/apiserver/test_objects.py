@@ -225,9 +225,9 @@ def test_leases_can_be_created_by_an_update_and_need_a_revision_afterwards(api: 
     assert api.put(url, lease).code == 201
     blind = api.put(url, {**lease, "spec": {"holderIdentity": "b"}})
     assert blind.code == 422
-    assert (
-        "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"
-        in blind.body["message"]
+    assert blind.body["message"] == (
+        'leases.coordination.k8s.io "lock" is invalid: metadata.resourceVersion: Invalid value: 0: must be '
+        "specified for an update"
     )
     assert api.put(f"{MAPS}/m1", support.config_map()).code == 404
 

@@ -73,13 +73,35 @@ def test_an_unserved_verb_is_a_405_status(api: Api, method: str, path: str) -> N
     assert result.body["message"] == "the server does not allow this method on the requested resource"
 
 
+def test_null_is_an_empty_object_which_lacks_a_name(api: Api) -> None:
+    assert (
+        api.call("POST", MAPS, b"null")
+        .body["message"]
+        .endswith("Required value: name or generateName is required")
+    )
+    answer = api.call("PUT", f"{MAPS}/m1", b"null")
+    assert (answer.code, answer.body["message"]) == (
+        400,
+        "the name of the object (m1 based on URL) was undeterminable: name must be provided",
+    )
+
+
+def test_a_kind_that_stands_twice_is_a_duplicate_field(api: Api) -> None:
+    body = (
+        b'{"kind":"ConfigMap","metadata":{"name":"x"},"kind":"ConfigMap","apiVersion":"v1","apiVersion":"v1"}'
+    )
+    strict = api.call("POST", f"{MAPS}?fieldValidation=Strict", body)
+    assert strict.code == 400
+    assert 'duplicate field "kind", duplicate field "apiVersion"' in strict.body["message"]
+    assert api.call("POST", f"{MAPS}?fieldValidation=Ignore", body).code == 201
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
         (b"", "unexpected end of JSON input"),
         (b"hello", "invalid character 'h' looking for beginning of value"),
         (b"[1]", "cannot unmarshal array into Go value"),
-        (b"null", "couldn't get version/kind"),
         (b'"text"', "cannot unmarshal string"),
         (b'{"kind": 1}', "couldn't get version/kind"),
         (b"\xff\xfe\x00", "json parse error"),

@@ -33,7 +33,7 @@ from baro.model.validation import Problems, judge_create, judge_update
 from baro.model.validation.goview import versioned
 from baro.model.validation.metadata import check_metadata, check_metadata_update
 from baro.model.validation.names import dns_subdomain
-from baro.model.validation.rules import Rules
+from baro.model.validation.rules import Rules, parse
 
 FieldValidation = Literal["Strict", "Warn", "Ignore"]
 FIELD_VALIDATION: Final[tuple[FieldValidation, ...]] = ("Strict", "Warn", "Ignore")
@@ -66,9 +66,18 @@ def check_kind(body: Any, served: Served) -> dict[str, Any]:
             f"({kind.version}.{named_kind}) to ({_package(kind.group)}.{kind.kind}): unknown conversion"
         )
     if isinstance(body, Pairs):  # keeps the duplicate keys for check_decoding
-        named = [(key, value) for key, value in body.pairs if key not in ("apiVersion", "kind")]
-        return Pairs([("apiVersion", kind.api_version), ("kind", kind.kind), *named])
+        return Pairs([("apiVersion", kind.api_version), ("kind", kind.kind), *_after_kind(body)])
     return {**body, "apiVersion": kind.api_version, "kind": kind.kind}
+
+
+def _after_kind(body: Pairs) -> Iterator[tuple[str, Any]]:
+    """The pairs of a body without the first ``apiVersion`` and the first ``kind``."""
+    seen: set[str] = set()
+    for key, value in body.pairs:
+        if key in ("apiVersion", "kind") and key not in seen:
+            seen.add(key)
+        else:
+            yield key, value
 
 
 def check_decoding(
@@ -267,6 +276,14 @@ def _status_causes(stored: Mapping[str, Any], version: Version, was: Correlated 
 def missing_name(served: Served) -> StatusError:
     cause = Cause("FieldValueRequired", "metadata.name", "Required value: name or generateName is required")
     return invalid(served.kind.group, served.kind.kind, "", [cause])
+
+
+def unconditional(served: Served, name: str) -> StatusError:
+    """422 for a PUT without a resourceVersion, where the kind wants one."""
+    value = "0" if parse(served.kube_version) >= (1, 37) else "0x0"
+    text = f"Invalid value: {value}: must be specified for an update"
+    cause = Cause("FieldValueInvalid", "metadata.resourceVersion", text)
+    return invalid(served.kind.group, served.kind.plural, name, [cause])
 
 
 def _package(group: str) -> str:

@@ -33,6 +33,27 @@ def admit_create(store: Store, served: Served, namespace: str, body: Body) -> No
         raise forbidden(served.resource, name, why, [cause])
 
 
+def unique_owners(metadata: Body, warnings: list[str], *, when: str = "") -> None:
+    """Keeps the first of equal owner references, in place, and says so. ``when`` is told for patches."""
+    owners = metadata.get("ownerReferences")
+    if not isinstance(owners, list):
+        return
+    kept: list[Any] = []
+    repeated: list[str] = []
+    for owner in owners:
+        if owner not in kept:
+            kept.append(owner)
+        else:
+            repeated.append(str(owner.get("uid", "")) if isinstance(owner, Mapping) else "")
+    if repeated:
+        metadata["ownerReferences"] = kept
+        warnings.append(
+            f".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references "
+            "in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate "
+            f"UID(s) observed: {', '.join(repeated)}"
+        )
+
+
 def namespace_labels(store: Store, body: Body) -> Mapping[str, str]:
     """The labels of the namespace that an object is in; none for one without."""
     record = store.get(Key(NAMESPACES, "", str(body["metadata"].get("namespace") or "")))

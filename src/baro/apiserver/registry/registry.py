@@ -16,7 +16,7 @@ from baro.apiserver.catalogue import DEFINITIONS, Catalogue, Served
 from baro.apiserver.customs import complete, established, ignored, status_of
 from baro.apiserver.patching import Patch
 from baro.apiserver.registry import deletion, ownership
-from baro.apiserver.registry.admission import BOOT_NAMESPACES, admit_create, namespace_labels
+from baro.apiserver.registry.admission import BOOT_NAMESPACES, admit_create, namespace_labels, unique_owners
 from baro.apiserver.registry.base import Objects, check_revision
 from baro.apiserver.registry.binding import bind as assign
 from baro.apiserver.registry.defaults import set_defaults
@@ -35,16 +35,21 @@ from baro.apiserver.registry.strategy import (
 from baro.apiserver.registry.versions import from_stored, kept, to_stored, without_nulls
 from baro.apiserver.status import (
     MODIFIED,
-    Cause,
     StatusError,
     already_exists,
     bad_request,
     conflict,
-    invalid,
     not_found,
 )
 from baro.apiserver.storage import Key, KeyTakenError, NoSuchKeyError, Record, StaleError, Store
-from baro.apiserver.validation import check_decoding, check_kind, check_patched, check_rules, missing_name
+from baro.apiserver.validation import (
+    check_decoding,
+    check_kind,
+    check_patched,
+    check_rules,
+    missing_name,
+    unconditional,
+)
 
 Body = dict[str, Any]
 
@@ -90,6 +95,7 @@ class Registry(Objects):
         check_decoding(checked, served, options.field_validation, options.warnings)
         stored = to_stored(checked, served)
         metadata = stored.setdefault("metadata", {})
+        unique_owners(metadata, options.warnings)
         self._set_namespace(served, metadata, namespace)
         base = str(metadata.get("generateName") or "")
         generated = not metadata.get("name") and bool(base)
@@ -215,18 +221,17 @@ class Registry(Objects):
         check_decoding(checked, served, options.field_validation, options.warnings)
         new = to_stored(checked, served)
         metadata = new.setdefault("metadata", {})
+        if not metadata.get("name"):
+            text = f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            raise bad_request(text)
+        unique_owners(metadata, options.warnings)
         self._check_name(metadata, name)
         self._set_namespace(served, metadata, namespace)
         missing = self.store.get(Key(served.key, namespace, name)) is None
         if missing and not subresource and served.key in CREATE_ON_UPDATE:
             return self.create(served, namespace, body, options), True
         if not missing and not metadata.get("resourceVersion") and needs_resource_version(served):
-            cause = Cause(
-                "FieldValueInvalid",
-                "metadata.resourceVersion",
-                "Invalid value: 0x0: must be specified for an update",
-            )
-            raise invalid(served.kind.group, served.kind.kind, name, [cause])
+            raise unconditional(served, name)
         return self.change(served, key, lambda _old: copy.deepcopy(new), options, subresource), False
 
     def patch(
@@ -246,6 +251,7 @@ class Registry(Objects):
             check_patched(new_form, served, patch, options.field_validation, options.warnings)
             new = to_stored(new_form, served)
             metadata = new.setdefault("metadata", {})
+            unique_owners(metadata, options.warnings, when=" after mutating admission happens")
             self._check_name(metadata, name)
             self._set_namespace(served, metadata, namespace)
             return new

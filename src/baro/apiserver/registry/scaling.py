@@ -32,6 +32,10 @@ def update_scale(
 ) -> Body:
     """Replaces the Scale of the object at ``key`` (namespace, name). Raises as a write to the object does."""
     given = _checked(body, key[1])
+    if not given["metadata"].get("name"):
+        raise bad_request(
+            f"the name of the object ({key[1]} based on URL) was undeterminable: name must be provided"
+        )
     if problem := _misfit(given):
         raise bad_request(f'Scale in version "v1" cannot be handled as a Scale: {problem}')
     return _write(registry, served, key, lambda _scale: given, options, reapply=False)

@@ -34,7 +34,7 @@ _GENERATION: Final = frozenset(
 _OPEN_METADATA_IN_STATUS: Final = frozenset({PODS, NODES, NAMESPACES})
 """Kinds whose ``/status`` also takes labels and annotations; the others reset them."""
 CREATE_ON_UPDATE: Final = frozenset({EVENTS, LEASES})
-_CONDITIONAL_UPDATE: Final = frozenset({LEASES})
+_CONDITIONAL_UPDATE: Final = frozenset({LEASES, ResourceKey("resource.k8s.io", "devicetaintrules")})
 
 
 def needs_resource_version(served: Served) -> bool:
