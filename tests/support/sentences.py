@@ -259,6 +259,24 @@ SENTENCES = {
         "cdi-spec-stale",
         {"spec_version": "550.54.15"},
     ),
+    "CDI, nothing to write": Said(
+        KLOG + 'failed to write spec: invalid CDI Spec: failed add device "u1-gpu-0": invalid device, empty'
+        " device edits",
+        "cdi-device-nodes-missing",
+    ),
+    "CDI, a piece of a spec without device nodes": Said(
+        "devices:\n- name: claim-u1-gpu-0\n  containerEdits:\n    env: [NVIDIA_VISIBLE_DEVICES=void]\n",
+        "cdi-device-nodes-missing",
+        {"usable": False},
+    ),
+    "a lost GPU, in a wrapped event": Said(
+        "Warning  UnexpectedAdmissionError  kubelet  Allocate failed due to device plugin"
+        " GetPreferredAllocation"
+        " rpc failed\nwith err: rpc error: code = Unknown desc = error creating nvml.Device 5:\nnvml: GPU"
+        " is lost",
+        "lost-gpu-breaks-preferred-allocation",
+        {"gpu_index": 5},
+    ),
     "CDI, switched off": Said(
         '[plugins."io.containerd.grpc.v1.cri"]\n  enable_cdi = false\n',
         "cdi-disabled",

@@ -21,11 +21,13 @@ from baro.cel import check_expression
 from baro.conformance.tally import Agreement
 from baro.model.convert import convert
 from baro.model.decode import BodyError, decode_body, named_kind, rejection, strict_errors
+from baro.model.errors import InputError, Where
 from baro.model.schema import Kind, find_kind, find_plural
-from baro.model.validation import Cause, Verdict, judge_create, judge_update
+from baro.model.validation import Cause, Verdict, created, judge_create, judge_update
 from baro.model.validation.goview import versioned
 from baro.model.validation.rules import DEFAULT_KUBE_VERSION, Rules
 
+OPERATIONS: Final = ("create", "update", "update-status")
 MODIFIED: Final = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )
@@ -63,7 +65,8 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def answer(record: Mapping[str, Any], kube_version: str = DEFAULT_KUBE_VERSION) -> Answer:
-    """What a server of ``kube_version`` says to ``record``."""
+    """What a server of ``kube_version`` says to ``record``. Raises ``InputError`` for what is no record."""
+    _check_record(record)
     raw = record.get("raw")
     data = raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else _text(record.get("object"))
     expected = _kind_at(record.get("path")) or _kind_of(record.get("object"))
@@ -79,7 +82,7 @@ def answer(record: Mapping[str, Any], kube_version: str = DEFAULT_KUBE_VERSION) 
     body |= {"apiVersion": version or expected.api_version, "kind": named or expected.kind}
     kind = _kind_of(body)
     if kind is None:
-        return _bad_request(_unregistered(body, expected))
+        return _bad_request(_unregistered(body, expected, kube_version))
     if kind.version != expected.version and kube_version in _WITHOUT_BETAS:
         return _bad_request(
             f"the API version in the data ({kind.api_version}) does not match the expected API version "
@@ -95,12 +98,26 @@ def answer(record: Mapping[str, Any], kube_version: str = DEFAULT_KUBE_VERSION) 
     return conflict if conflict is not None else _judged(record, kind, body, kube_version)
 
 
-def _unregistered(body: Mapping[str, Any], expected: Kind) -> str:
+def _check_record(record: Mapping[str, Any]) -> None:
+    raw, old = record.get("raw"), record.get("old")
+    wrong = None
+    if record.get("operation", "create") not in OPERATIONS:
+        wrong = f"operation is one of {', '.join(OPERATIONS)}"
+    elif "object" not in record and not isinstance(raw, str):
+        wrong = "a record has an object, or a text in raw"
+    elif record.get("operation", "create") != "create" and not isinstance(old, Mapping):
+        wrong = "an update has the object that was there in old"
+    if wrong is not None:
+        where = Where(object=str(record.get("name") or "") or None)
+        raise InputError(wrong, where=where, next_step="docs/conformance.md tells what a record is made of")
+
+
+def _unregistered(body: Mapping[str, Any], expected: Kind, kube_version: str) -> str:
     """What the server says about a kind that nobody knows."""
-    version, named = body["apiVersion"], body["kind"]
+    version, named, line = body["apiVersion"], body["kind"], 110 if kube_version == "1.34" else 111
     return (
         f'{named} in version "{version.rpartition("/")[2]}" cannot be handled as a {expected.kind}: no kind '
-        f'"{named}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'
+        f'"{named}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:{line}"'
     )
 
 
@@ -177,7 +194,7 @@ def _judged(record: Mapping[str, Any], kind: Kind, body: Mapping[str, Any], kube
         verdict = judge_create(body, rules, cel=check_expression, namespace_labels=labels)
     else:
         verdict = judge_update(
-            record.get("old") or {},
+            _before(record["old"], rules),
             body,
             rules,
             subresource="status" if record.get("operation", "create") == "update-status" else "",
@@ -188,7 +205,12 @@ def _judged(record: Mapping[str, Any], kind: Kind, body: Mapping[str, Any], kube
         name = str((body.get("metadata") or {}).get("name", ""))
         return Answer(False, 422, invalid_message(kind, name, verdict.causes), "Invalid", verdict.causes)
     code = 201 if record.get("operation", "create") == "create" else 200
-    return Answer(True, code, read_back=_read_back(verdict, kind))
+    return Answer(True, code, read_back=_read_back(verdict, kind, kube_version))
+
+
+def _before(old: Mapping[str, Any], rules: Rules) -> Mapping[str, Any]:
+    """What was there before: recorders create it, and the server drops what it does not do."""
+    return created(old, rules) or old
 
 
 def _labels(record: Mapping[str, Any], body: Mapping[str, Any]) -> Mapping[str, str]:
@@ -207,13 +229,15 @@ def invalid_message(kind: Kind, name: str, causes: Iterable[Cause]) -> str:
     return f'{resource} "{name}" is invalid: {listed}'
 
 
-def _read_back(verdict: Verdict, kind: Kind) -> dict[str, Any] | None:
+def _read_back(verdict: Verdict, kind: Kind, kube_version: str) -> dict[str, Any] | None:
     if verdict.body is None:
         return None
     converted = convert(verdict.body, kind.api_version)
     if kind.group != "resource.k8s.io":
         return _without_server_fields(converted)
     shown = versioned(converted, kind.api_version, kind.kind)
+    if kind.kind == "ResourceSlice" and kube_version == "1.34":  # which writes the list in any case
+        shown["spec"].setdefault("devices", None)
     return _without_server_fields({"apiVersion": kind.api_version, "kind": kind.kind, **shown})
 
 

@@ -2,10 +2,10 @@
 
 ``validate_create`` and ``validate_update`` judge one write each; ``prepare`` tells what the server makes of a
 body before it looks (defaults, fields of gates that are off). Which Kubernetes version and which gates speak
-is the caller's choice (1.34 to 1.37; the texts of 1.34 and 1.35 are taken to be those of 1.36). Bodies are
-JSON objects of any served version that decode (see ``baro.model.decode.strict_errors``); causes name fields
-as the request's version does where the server does so. What needs other objects comes in as an argument or is
-not judged; compilation of CEL is the caller's (``cel``).
+is the caller's choice (1.34 to 1.37). Bodies are JSON objects of any served version that decode (see
+``baro.model.decode.strict_errors``); causes name fields as the request's version does where the server does
+so. What needs other objects comes in as an argument or is not judged; compilation of CEL is the caller's
+(``cel``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from baro.model.validation.causes import Cause, Problems, Reason
 from baro.model.validation.checks import CREATE, UPDATE, Request
 from baro.model.validation.claim_spec import CheckCel
 from baro.model.validation.goview import without_empty_lists
-from baro.model.validation.prepare import prepare_create, prepare_update, stored
+from baro.model.validation.prepare import as_created, prepare_create, prepare_update, stored
 from baro.model.validation.rules import DEFAULT_KUBE_VERSION, GATES, KUBE_VERSIONS, Rules, default_gates
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Problems",
     "Reason",
     "Verdict",
+    "created",
     "default_gates",
     "judge_create",
     "judge_update",
@@ -136,6 +137,15 @@ def judge_update(
     problems = Problems(rules)
     check(Request(problems, prepared, before, cel, namespace_labels))
     return Verdict(_unique(problems.causes), _kept(prepared))
+
+
+def created(body: Mapping[str, Any], rules: Rules) -> dict[str, Any] | None:
+    """What a server has of ``body`` once somebody created it there, in the v1 shape, status included.
+
+    That is without what its gates cover that are off. None when ``body`` does not decode.
+    """
+    plain = _decoded(body)
+    return None if plain is None else as_created(plain, rules)
 
 
 def _rules(

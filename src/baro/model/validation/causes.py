@@ -28,6 +28,16 @@ _CODES: Final = {
     "Forbidden": "FieldValueForbidden",
 }
 
+_KEY_FIELDS: Final = {
+    "AllocatedDeviceStatus": ".deviceID", "CounterSet": ".name", "Device": ".name",
+    "DeviceCounterConsumption": ".counterSet", "DeviceRequest": ".name", "DeviceSubRequest": ".name",
+    "ResourceClaimConsumerReference": ".uid",
+}  # fmt: skip
+"""Type of list items → the key that 1.34 named in the path of a duplicate."""
+_LENGTH: Final = re.compile(r"(must be no more than \d+) bytes")
+"""1.34 counts "characters" everywhere, and means bytes."""
+_LABEL_KEY: Final = ("a valid label key must", "a qualified name must")
+"""What keys are called, and what 1.34 calls them."""
 _HTML: Final = re.compile("[<>&\u2028\u2029]")
 """What Go escapes in JSON, so that it may stand in a page."""
 
@@ -119,7 +129,9 @@ class Problems:
             where = f"resource.k8s.io/{self.rules.version}"
             self.declared.duplicate(path, versioned(self.rules.item(item, type_name), where, type_name))
         else:
-            self.duplicate(path, key)
+            key_field = "" if self.rules.since("1.35") else _KEY_FIELDS.get(type_name, "")
+            unprintable = key_field == ".deviceID"  # 1.34 could not print the parts of this key
+            self.duplicate(f"{path}{key_field}", {part: {} for part in key} if unprintable else key)
 
     def not_found(self, path: str, value: str, detail: str) -> None:
         self._add(f"Not found: {shown(value)}", path, detail)
@@ -128,11 +140,11 @@ class Problems:
         self._add("Too long", path, f"may not be more than {limit} {unit}")
 
     def too_many(self, path: str, have: int, limit: int) -> bool:
-        """Reports when ``have`` is over ``limit``, and whether it did."""
+        """Reports when ``have`` is over ``limit``, and whether the items are not looked at then."""
         if have <= limit:
             return False
         self._add(f"Too many: {have}", path, f"must have at most {limit} items")
-        return True
+        return self.rules.since("1.35")  # older servers look all the same
 
     def unchanged(self, *, when: bool) -> Problems:
         """Where to report about a part that this update left alone (``when``): no declared rule speaks.
@@ -153,6 +165,8 @@ class Problems:
 
     def _add(self, head: str, path: str, detail: str) -> None:
         reason: Reason = head.partition(":")[0]  # type: ignore[assignment]
+        if not self.rules.since("1.35"):
+            detail = _LENGTH.sub(r"\1 characters", detail.replace(*_LABEL_KEY))
         self._causes.append(Cause(reason, path, f"{head}: {detail}" if detail else head))
 
 

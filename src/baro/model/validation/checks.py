@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from baro.model.convert import convert
 from baro.model.validation.causes import Problems
-from baro.model.validation.claim_spec import CheckCel
+from baro.model.validation.claim_spec import CheckCel, check_claim_spec
 from baro.model.validation.claim_status import check_claim_status
 from baro.model.validation.conditions import check_conditions
 from baro.model.validation.config import check_config_map, check_secret
@@ -79,6 +79,8 @@ def _claim(request: Request) -> None:
 def _claim_update(request: Request) -> None:
     _metadata_update(request)
     check_metadata(request.problems, request.metadata, dns_subdomain)
+    if not request.problems.rules.since("1.35"):  # which looked at the spec as well, though it cannot change
+        check_claim_spec(request.problems, request.body.get("spec", {}), "spec", request.cel)
     spec, before = request.body.get("spec", {}), request.old.get("spec", {})
     if same(spec, before, "ResourceClaimSpec"):
         return
@@ -86,7 +88,7 @@ def _claim_update(request: Request) -> None:
     if rules.declarative and not _looks_the_same(spec, before, rules.version):
         request.problems.declared.invalid("spec", None, "field is immutable")
     else:
-        shown = internal(spec, f"{_DRA}/v1", "ResourceClaimSpec", newest=rules.newest)
+        shown = internal(spec, f"{_DRA}/v1", "ResourceClaimSpec", rules.kube_version)
         request.problems.invalid("spec", shown, "field is immutable")
 
 

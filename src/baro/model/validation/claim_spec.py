@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from baro.model.validation.causes import Problems
-from baro.model.validation.device import EFFECTS
+from baro.model.validation.device import effects
 from baro.model.validation.names import (
     byte_size,
     check_driver_declared,
@@ -130,6 +130,9 @@ def _check_request(
         problems.required(path, _ONE_REQUEST)
         return
     if exactly is not None and alternatives:
+        if not problems.rules.since("1.35"):  # which looked at both all the same
+            _check_alternatives(problems, request, path, cel, constraints)
+            _check_exact(problems, exactly, f"{path}.exactly", cel)
         problems.invalid(path, None, f"{_ONE_REQUEST}, but multiple fields are set")
         declared_only = Problems(problems.rules)
         _check_exact(declared_only, exactly, f"{path}.exactly", None)
@@ -286,8 +289,8 @@ def check_toleration(problems: Problems, toleration: Mapping[str, Any], path: st
         problems.invalid(f"{path}.value", value, *label_value(value))
     else:
         problems.declared.unsupported(f"{path}.operator", operator, ("Equal", "Exists"))
-    if effect and effect not in EFFECTS:
-        problems.declared.unsupported(f"{path}.effect", effect, EFFECTS)
+    if effect and effect not in (known := effects(problems)):
+        problems.declared.unsupported(f"{path}.effect", effect, known)
 
 
 def _check_constraint(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from baro.model.gotext import go_quote
 from baro.model.validation.causes import Problems
 from baro.model.validation.claim_spec import (
     RequestNames,
@@ -43,6 +44,9 @@ MAX_INTERFACE_BYTES: Final = 256
 MAX_HARDWARE_BYTES: Final = 128
 SKIPPABLE: Final = ("*", "NodePrepareResources", "NodeUnprepareResources")
 
+_SHARED_ID: Final = ("Driver", "Pool", "Device", "ShareID")
+UNPRINTABLE: Final[Mapping[str, Any]] = {name: {} for name in _SHARED_ID}
+"""The key of a device status as 1.34 prints it."""
 _SOURCES: Final = ("FromClaim", "FromClass")
 
 
@@ -88,7 +92,9 @@ def _check_change(
         if problems.rules.declarative:
             problems.declared.invalid("status.allocation", None, "field cannot be modified once set")
         else:
-            shown = internal(allocation, "resource.k8s.io/v1", "AllocationResult")
+            shown = internal(
+                allocation, "resource.k8s.io/v1", "AllocationResult", problems.rules.kube_version
+            )
             problems.invalid("status.allocation", shown, "field is immutable")
 
 
@@ -143,7 +149,8 @@ def _check_result(problems: Problems, result: Mapping[str, Any], path: str, name
     device = result.get("device", "")
     problems.invalid(f"{path}.device", device, *dns_label(device))
     check_binding(problems, result, path)
-    for index, toleration in enumerate(result.get("tolerations", ())):
+    # Older servers take them as they are: the scheduler copies them.
+    for index, toleration in enumerate(result.get("tolerations", ()) if problems.rules.newest else ()):
         check_toleration(problems, toleration, f"{path}.tolerations[{index}]")
     check_share(problems, result.get("shareID"), f"{path}.shareID")
     check_skipped_operations(problems, result.get("skipNodeOperations", ()), f"{path}.skipNodeOperations")
@@ -166,17 +173,32 @@ def check_share(problems: Problems, share: str | None, path: str) -> None:
     if problems.rules.declarative:
         problems.declared.invalid(path, share, "must be a lowercase UUID in 8-4-4-4-12 format")
         return
-    plain = re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-fA-F]{32}", share)
-    if plain:
+    wrong = _uuid_error(share)
+    if wrong is None:
         text = (
             "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase "
             "hexadecimal characters"
         )
     else:
-        ugly = len(share) not in (32, 36, 38, 45)
-        why = f"invalid UUID length: {byte_size(share)}" if ugly else "invalid UUID format"
-        text = f"error validating uid: {why}"
+        text = f"error validating uid: {wrong}"
     problems.invalid(path, share, text)
+
+
+def _uuid_error(text: str) -> str | None:
+    """What Google's library has against a UUID in one of the four forms that it knows."""
+    size = byte_size(text)
+    if size == 45:
+        if text[:9].lower() != "urn:uuid:":
+            return f"invalid urn prefix: {go_quote(text[:9])}"
+        text = text[9:]
+    elif size == 38:
+        if not (text.startswith("{") and text.endswith("}")):
+            return "invalid bracketed UUID format"
+        text = text[1:-1]
+    elif size not in (32, 36):
+        return f"invalid UUID length: {size}"
+    right = re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-fA-F]{32}", text)
+    return None if right else "invalid UUID format"
 
 
 def check_skipped_operations(
@@ -214,9 +236,8 @@ def _check_devices(
 
 
 def _shared_id(device: Mapping[str, Any]) -> dict[str, str]:
-    """The key of a device status as the server prints it."""
-    names = ("Driver", "Pool", "Device", "ShareID")
-    return dict(zip(names, identity(device), strict=True))
+    """The key of a device status."""
+    return dict(zip(_SHARED_ID, identity(device), strict=True))
 
 
 def _check_device(
@@ -228,7 +249,8 @@ def _check_device(
     problems.invalid(f"{path}.device", name, *dns_label(name))
     check_share(problems, device.get("shareID"), f"{path}.shareID")
     if identity(device) not in allocated:
-        problems.invalid(path, _shared_id(device), "must be an allocated device in the claim")
+        shown = _shared_id(device) if problems.rules.since("1.35") else UNPRINTABLE
+        problems.invalid(path, shown, "must be an allocated device in the claim")
     conditions = device.get("conditions", ())
     problems.too_many(f"{path}.conditions", len(conditions), MAX_DEVICE_CONDITIONS)
     check_conditions(problems, conditions, f"{path}.conditions")

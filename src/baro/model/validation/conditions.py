@@ -37,11 +37,12 @@ def check_conditions(problems: Problems, conditions: Sequence[Mapping[str, Any]]
 
 def _check_condition(problems: Problems, condition: Mapping[str, Any], path: str) -> None:
     kind, status = condition.get("type", ""), condition.get("status", "")
-    if not kind:
-        problems.required(f"{path}.type", "is required" if problems.rules.newest else "must be set")
+    newest = problems.rules.newest
+    if not kind and newest:
+        problems.required(f"{path}.type", "is required")
     else:
         problems.invalid(f"{path}.type", kind, *label_key(kind))
-    if not status:
+    if not status and newest:
         problems.required(f"{path}.status")
     elif status not in _STATUSES:
         problems.unsupported(f"{path}.status", status, _STATUSES)

@@ -23,7 +23,6 @@ from baro.model.validation.names import (
     label_key,
     label_value,
 )
-from baro.model.validation.rules import parse
 
 MAX_ATTRIBUTES_AND_CAPACITIES: Final = 32
 MAX_ATTRIBUTE_VALUES: Final = 48
@@ -65,7 +64,7 @@ def check_device(
     capacity = device.get("capacity", {})
     if old is None or not same_quantities(old.get("capacity", {}), capacity):
         for key, value in capacity.items():
-            check_qualified(problems, f"{path}.capacity", key)
+            check_qualified(problems, _key_path(problems, f"{path}.capacity", key), key)
             check_capacity(problems, value, f"{path}.capacity[{_key(key)}]", shareable=shareable)
     taints = Problems(problems.rules)
     if old is None or list(old.get("taints", ())) != list(device.get("taints", ())):
@@ -100,17 +99,12 @@ def _check_attributes(problems: Problems, device: Mapping[str, Any], path: str) 
     values = sum(
         max(1, sum(len(attribute.get(field) or ()) for field in LISTS)) for attribute in attributes.values()
     )
-    if values > MAX_ATTRIBUTE_VALUES and since_1_36(problems):
+    if values > MAX_ATTRIBUTE_VALUES and problems.rules.since("1.36"):
         text = f"the total number of attribute values must not exceed {MAX_ATTRIBUTE_VALUES}"
         problems.invalid(path, values, text)
     for key, attribute in attributes.items():
-        check_qualified(problems, f"{path}.attributes", key)
+        check_qualified(problems, _key_path(problems, f"{path}.attributes", key), key)
         _check_attribute(problems, attribute, f"{path}.attributes", key)
-
-
-def since_1_36(problems: Problems) -> bool:
-    """List-type attributes, and what counts them, came with 1.36."""
-    return parse(problems.rules.kube_version) >= (1, 36)
 
 
 def same_quantities(old: Any, new: Any) -> bool:
@@ -122,6 +116,11 @@ def same_quantities(old: Any, new: Any) -> bool:
     if isinstance(old, str | int | float) and isinstance(new, str | int | float):
         return old == new or Quantity.parse(old) == Quantity.parse(new)
     return bool(old == new)
+
+
+def _key_path(problems: Problems, path: str, key: str, limit: int = 96) -> str:
+    """Where a wrong key of the map at ``path`` is reported: servers before 1.36 name it in the path."""
+    return path if problems.rules.since("1.36") else f"{path}[{_key(key, limit)}]"
 
 
 def _key(key: str, limit: int = 96) -> str:
@@ -165,8 +164,15 @@ def _check_one_value(problems: Problems, attribute: Mapping[str, Any], path: str
     declared = [field for field in given if attribute[field] != [] and attribute[field] != ()]
     speaks = problems.rules.declarative and len(declared) != 1
     if len(given) != 1 and (not speaks or path != declared_path):
-        shown: Any = internal(attribute, "resource.k8s.io/v1", "DeviceAttribute") if given else ""
-        problems.invalid(path, shown, "exactly one value must be specified")
+        shown: Any = (
+            internal(attribute, "resource.k8s.io/v1", "DeviceAttribute", problems.rules.kube_version)
+            if given
+            else ""
+        )
+        if given or problems.rules.since("1.35"):
+            problems.invalid(path, shown, "exactly one value must be specified")
+        else:
+            problems.required(path, "exactly one value must be specified")
     if not speaks:
         return
     all_fields = ", ".join(f"`{field}`" for field in _VALUES)
@@ -188,7 +194,8 @@ def check_counters(problems: Problems, counters: Mapping[str, Any], path: str) -
     if len(counters) > MAX_COUNTERS and not problems.rules.declarative:
         return
     for name in sorted(counters):
-        problems.declared.invalid(path, name, *dns_label(name, problems.rules.unit))
+        place = _key_path(problems, path, name, 63)
+        problems.declared.invalid(place, name, *dns_label(name, problems.rules.unit))
 
 
 def check_counter_name(problems: Problems, name: str, path: str) -> None:
@@ -234,16 +241,21 @@ def check_taint(
     key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
     problems.invalid(f"{path}.key", key, *label_key(key))
     problems.invalid(f"{path}.value", value, *label_value(value))
-    if old is None or old.get("effect", "") != effect:
+    if old is None or old.get("effect", "") != effect or not problems.rules.since("1.35"):
         check_effect(problems, effect, f"{path}.effect")
+
+
+def effects(problems: Problems) -> tuple[str, ...]:
+    """The effects that a device taint may have; ``None``, which only counts pods, came with 1.35."""
+    return EFFECTS if problems.rules.since("1.35") else EFFECTS[:2]
 
 
 def check_effect(problems: Problems, effect: str, path: str) -> None:
     """One of the three effects of a device taint."""
     if not effect:
         problems.declared.required(path)
-    elif effect not in EFFECTS:
-        problems.declared.unsupported(path, effect, EFFECTS)
+    elif effect not in (known := effects(problems)):
+        problems.declared.unsupported(path, effect, known)
 
 
 def _check_node_selection(

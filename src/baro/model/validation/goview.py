@@ -13,6 +13,7 @@ from typing import Any, Final
 from baro.model.decode.gotime import canonical_time
 from baro.model.quantity import Quantity
 from baro.model.schema import Field, TypeRef, object_type, resolve
+from baro.model.validation.rules import parse
 
 _ZERO: Final[Mapping[str, Any]] = {
     "string": "", "int32": 0, "int64": 0, "float": 0, "bool": False, "quantity": "0",
@@ -42,8 +43,6 @@ _GO_NAMES: Final = {
     "string": "StringValue", "version": "VersionValue", "ints": "IntValues", "bools": "BoolValues",
     "strings": "StringValues", "versions": "VersionValues", "apiGroup": "APIGroup",
 }  # fmt: skip
-_NEWER: Final = frozenset({"derivedAttributes", "skipNodeOperations"})
-"""Fields of 1.37, which older servers do not show."""
 
 
 def versioned(value: Mapping[str, Any], group_version: str, type_name: str) -> dict[str, Any]:
@@ -127,18 +126,18 @@ def _canonical(value: Any, type_: TypeRef) -> Any:
 
 
 def internal(
-    value: Mapping[str, Any], group_version: str, type_name: str, *, newest: bool = False
+    value: Mapping[str, Any], group_version: str, type_name: str, kube_version: str
 ) -> dict[str, Any]:
-    """``value`` as the internal type behind ``type_name`` marshals; ``newest``: with the fields of 1.37."""
-    return _internal_object(value, object_type(group_version, type_name).ref, newest=newest)
+    """``value`` as the internal type behind ``type_name`` marshals on a server of ``kube_version``."""
+    return _internal_object(value, object_type(group_version, type_name).ref, parse(kube_version))
 
 
-def _internal_object(value: Mapping[str, Any], ref: str, *, newest: bool) -> dict[str, Any]:
+def _internal_object(value: Mapping[str, Any], ref: str, server: tuple[int, int]) -> dict[str, Any]:
     fields = resolve(ref).fields
     return {
-        _go_name(name): _internal(value.get(name), field.type, field, newest=newest)
+        _go_name(name): _internal(value.get(name), field.type, server, field)
         for name, field in fields.items()
-        if newest or name not in _NEWER
+        if not field.since or parse(field.since) <= server
     }
 
 
@@ -146,17 +145,17 @@ def _go_name(name: str) -> str:
     return _GO_NAMES.get(name) or name[:1].upper() + name[1:]
 
 
-def _internal(value: Any, type_: TypeRef, field: Field | None = None, *, newest: bool = False) -> Any:
+def _internal(value: Any, type_: TypeRef, server: tuple[int, int], field: Field | None = None) -> Any:
     if type_.kind == "object" and type_.ref:
         if value is None and (field is None or _is_pointer(field)):
             return None
-        return _internal_object(value or {}, type_.ref, newest=newest)
+        return _internal_object(value or {}, type_.ref, server)
     if value is None and type_.kind in ("array", "map"):
         return None  # an empty list that is there is shown as such
     if type_.kind == "array" and type_.items:
-        return [_internal(item, type_.items, newest=newest) for item in value]
+        return [_internal(item, type_.items, server) for item in value]
     if type_.kind == "map" and type_.items:
-        return {key: _internal(value[key], type_.items, newest=newest) for key in sorted(value)}
+        return {key: _internal(value[key], type_.items, server) for key in sorted(value)}
     if value is None:
         return None if field is None or _is_pointer(field) else _ZERO.get(type_.kind)
     return _canonical(value, type_)

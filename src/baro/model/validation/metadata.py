@@ -86,18 +86,7 @@ def check_owners(problems: Problems, owners: Sequence[Mapping[str, Any]]) -> Non
     path = "metadata.ownerReferences"
     controllers: list[str] = []
     for index, owner in enumerate(owners):
-        place = f"{path}[{index}]"
-        api_version = owner.get("apiVersion", "")
-        if not api_version:
-            problems.required(f"{place}.apiVersion", "must not be empty")
-        elif api_version.count("/") > 1 or api_version.endswith("/"):
-            problems.invalid(f"{place}.apiVersion", api_version, "must be <group>/<version> or <version>")
-        for field in ("kind", "name", "uid"):
-            if not owner.get(field):
-                problems.required(f"{place}.{field}", "must not be empty")
-        if api_version in ("v1", "/v1") and owner.get("kind") == "Event":
-            shown = versioned(owner, "meta/v1", "OwnerReference")
-            problems.invalid(place, shown, "/v1, Kind=Event is disallowed from being an owner")
+        _check_owner(problems, owner, f"{path}[{index}]" if problems.rules.newest else path)
         if owner.get("controller"):
             controllers.append(f"{owner.get('kind', '')}/{owner.get('name', '')}")
             if len(controllers) > 1:
@@ -107,6 +96,26 @@ def check_owners(problems: Problems, owners: Sequence[Mapping[str, Any]]) -> Non
                 )
                 listed = [versioned(item, "meta/v1", "OwnerReference") for item in owners]
                 problems.invalid(path, listed, text)
+
+
+def _check_owner(problems: Problems, owner: Mapping[str, Any], path: str) -> None:
+    """One reference; servers before 1.37 do not say which, and call what is missing invalid."""
+    newest, api_version = problems.rules.newest, owner.get("apiVersion", "")
+    if not api_version and newest:
+        problems.required(f"{path}.apiVersion", "must not be empty")
+    elif api_version.count("/") > 1 or api_version.endswith("/") or not api_version:
+        text = "must be <group>/<version> or <version>" if newest else "version must not be empty"
+        problems.invalid(f"{path}.apiVersion", api_version, text)
+    for field in ("kind", "name", "uid"):
+        if owner.get(field):
+            continue
+        if newest:
+            problems.required(f"{path}.{field}", "must not be empty")
+        else:
+            problems.invalid(f"{path}.{field}", "", "must not be empty")
+    if api_version in ("v1", "/v1") and owner.get("kind") == "Event":
+        shown = versioned(owner, "meta/v1", "OwnerReference")
+        problems.invalid(path, shown, "/v1, Kind=Event is disallowed from being an owner")
 
 
 def check_finalizers(problems: Problems, finalizers: Sequence[str], *, any_finalizer: bool = False) -> None:

@@ -142,7 +142,8 @@ def check_driver(problems: Problems, path: str, name: str) -> None:
     """A DRA driver name: DNS subdomain in any case, at most 63."""
     if not name:
         problems.required(path)
-        return
+        if problems.rules.since("1.35"):  # older servers find no name wrong as well as missing
+            return
     if byte_size(name) > _DOMAIN_LIMIT:
         problems.too_long(path, _DOMAIN_LIMIT)
     problems.invalid(path, name, *dns_subdomain(go_lower(name)))
@@ -211,13 +212,21 @@ def check_qualified(problems: Problems, path: str, name: str) -> None:
     parts = name.split("/")
     if len(parts) > 2:
         return
+    by_hand = not problems.rules.since("1.35")
+    if by_hand and not name:
+        problems.required(path, "name required")
+        return
+
+    def missing(text: str) -> None:
+        problems.required(path, text) if by_hand else problems.invalid(path, "", text)
+
     if len(parts) == 2:
         if parts[0]:
             check_driver(problems, path, parts[0])
         else:
-            problems.invalid(path, "", "the domain must not be empty")
+            missing("the domain must not be empty")
     if len(parts) == 2 and not parts[1]:
-        problems.invalid(path, "", "the name must not be empty")
+        missing("the name must not be empty")
     else:
         _check_identifier(problems, path, parts[-1])
 
@@ -241,7 +250,10 @@ def check_fully_qualified(problems: Problems, path: str, name: str) -> None:
             declared.invalid(path, "", "name must not be empty")
         elif len(parts) <= 2:
             _check_identifier(declared, path, parts[-1])
-    if "/" not in name:
+    if not problems.rules.since("1.35"):
+        if name and "/" not in name:
+            declared.invalid(path, name, "must include a domain")
+    elif "/" not in name:
         text = "a fully qualified name must be a domain and a name separated by a slash"
         declared.invalid(path, name, text)
 

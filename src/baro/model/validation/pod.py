@@ -119,7 +119,8 @@ def _check_toleration(problems: Problems, toleration: Mapping[str, Any], path: s
         if value:
             problems.invalid(f"{path}.operator", value, "value must be empty when `operator` is 'Exists'")
     else:
-        known = ("Equal", "Exists", "Lt", "Gt") if operator in ("Lt", "Gt") else ("Equal", "Exists")
+        compares = operator in ("Lt", "Gt") and problems.rules.since("1.35")  # known, though off
+        known = ("Equal", "Exists", "Lt", "Gt") if compares else ("Equal", "Exists")
         problems.unsupported(f"{path}.operator", operator, known)
     if effect and effect not in NODE_EFFECTS:
         problems.unsupported(f"{path}.effect", effect, NODE_EFFECTS)

@@ -101,15 +101,16 @@ def _check_narrowing(problems: Problems, spec: Body, before: Body) -> None:
     earlier, terms = _terms(before), _terms(spec)
     if not earlier or list(terms) == list(earlier):
         return
+    server = problems.rules.kube_version
     if len(terms) != len(earlier):
         given = terms is not _NO_TERMS
-        shown = [internal(term, "v1", "NodeSelectorTerm") for term in terms] if given else None
+        shown = [internal(term, "v1", "NodeSelectorTerm", server) for term in terms] if given else None
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
         problems.invalid(_TERMS, shown, text)
         return
     for index, (term, was) in enumerate(zip(terms, earlier, strict=True)):
         if not _only_adds(term, was):
-            shown_term = internal(term, "v1", "NodeSelectorTerm")
+            shown_term = internal(term, "v1", "NodeSelectorTerm", server)
             text = "only additions are allowed (no mutations or deletions)"
             problems.invalid(f"{_TERMS}[{index}]", shown_term, text)
 
@@ -198,4 +199,5 @@ def _check_claim_statuses(problems: Problems, statuses: Sequence[Body], claims: 
         seen.add(name)
         made = status.get("resourceClaimName")
         if made is not None:
-            problems.invalid(f"{path}.resourceClaimName", made, *dns_subdomain(made))
+            field = "resourceClaimName" if problems.rules.since("1.36") else "name"
+            problems.invalid(f"{path}.{field}", made, *dns_subdomain(made))

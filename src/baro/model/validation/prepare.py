@@ -73,6 +73,15 @@ def stored(body: Mapping[str, Any]) -> Body:
     return found
 
 
+def as_created(body: Mapping[str, Any], rules: Rules) -> Body:
+    """``body`` as a server stores what somebody created there: without what its gates cover that are off."""
+    created = _copy({name: value for name, value in body.items() if name != "status"})
+    drop_disabled(created, None, rules)
+    found = {**created, "status": copy.deepcopy(body["status"])} if "status" in body else dict(created)
+    drop_disabled(found, created, rules)  # the status comes with a second write
+    return found
+
+
 def _drop_repeated_owners(body: Body) -> None:
     """Of equal owner references the server keeps the first (and warns)."""
     metadata = body.get("metadata") or {}
@@ -199,7 +208,8 @@ def drop_disabled(new: Body, old: Mapping[str, Any] | None, rules: Rules) -> Non
     """Takes out of ``new`` what a gate covers that is off, unless ``old`` uses it already."""
     if not _is_resource(new):
         return
-    for gates, covered, in_use in _GATED:
+    gated = _GATED if rules.since("1.35") else _GATED_OF_1_34
+    for gates, covered, in_use in gated:
         if not all(rules.on(gate) for gate in gates) and (old is None or not in_use(old)):
             covered(new)
 
@@ -354,6 +364,43 @@ _GATED: Final[tuple[_Gated, ...]] = (
     ),
 )  # fmt: skip
 """Gates → what goes without them, and whether an object uses it."""
+
+
+def _allocations(body: Mapping[str, Any]) -> list[Body]:
+    return [a for status in _claim_status(body) if (a := status.get("allocation"))]
+
+
+def _drop_capacity_1_34(body: Body) -> None:
+    """1.34 forgot to drop ``distinctAttribute``."""
+    kept = [constraint.get("distinctAttribute") for constraint in _constraints(body)]
+    _drop_capacity(body)
+    for constraint, attribute in zip(_constraints(body), kept, strict=True):
+        if attribute is not None:
+            constraint["distinctAttribute"] = attribute
+
+
+def _drop_binding_1_34(body: Body) -> None:
+    _pop(_results(body), *_BINDING)
+    _pop(_allocations(body), "allocationTimestamp")
+
+
+_OF_1_34: Final[Mapping[tuple[str, ...], _Gated]] = {
+    gates: (gates, covered, in_use)
+    for gates, covered, in_use in (
+        (
+            ("DRADeviceTaints",),  # tolerations stay
+            lambda body: _pop(_devices(body), "taints"),
+            lambda old: _has(_devices(old), "taints"),
+        ),
+        (("DRAConsumableCapacity",), _drop_capacity_1_34, _uses_capacity),
+        (
+            ("DRADeviceBindingConditions",),
+            _drop_binding_1_34,
+            lambda old: _has(_results(old), *_BINDING) or _has(_allocations(old), "allocationTimestamp"),
+        ),
+    )
+}
+_GATED_OF_1_34: Final[tuple[_Gated, ...]] = tuple(_OF_1_34.get(gated[0], gated) for gated in _GATED)
 
 
 # --- deallocation ----------------------------------------------------------------------------------------

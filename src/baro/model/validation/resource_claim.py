@@ -63,13 +63,16 @@ def check_device_class(
 ) -> None:
     """``old`` is the class that this one replaces: unchanged selectors and configs are not judged again."""
     name = body.get("metadata", {}).get("name", "")
-    check_metadata(problems, body.get("metadata", {}), lambda _: ())
-    if name:
+    by_hand = not problems.rules.since("1.35")
+    check_metadata(problems, body.get("metadata", {}), dns_subdomain if by_hand else lambda _: ())
+    if name and not by_hand:
         reported = problems.declared if old is None else problems
         reported.invalid("metadata.name", name, *dns_subdomain(name, "bytes"))
     spec, before = body.get("spec", {}), (old or {}).get("spec", {})
     kept, stored = (
-        old is not None and same({part: spec.get(part, [])}, {part: before.get(part, [])}, "DeviceClassSpec")
+        old is not None
+        and not by_hand
+        and same({part: spec.get(part, [])}, {part: before.get(part, [])}, "DeviceClassSpec")
         for part in ("selectors", "config")
     )
     found = problems.unchanged(when=kept)
@@ -118,10 +121,10 @@ def check_template_update(
     problems.take(found)
     if kept:
         return
-    newest = problems.rules.newest
+    server = problems.rules.kube_version
     shown = {
         **versioned(spec.get("metadata", {}), "meta/v1", "ObjectMeta"),  # embedded, with its JSON names
-        "Spec": internal(spec.get("spec", {}), "resource.k8s.io/v1", "ResourceClaimSpec", newest=newest),
+        "Spec": internal(spec.get("spec", {}), "resource.k8s.io/v1", "ResourceClaimSpec", server),
     }
     problems.invalid("spec", shown, "field is immutable")
 

@@ -38,7 +38,7 @@ def check_resource_slice(
     if old is not None:
         _check_unchanged(problems, spec, before)
     _check_node_selection(problems, spec)
-    if "sharedCounters" in spec and "devices" in spec:
+    if "sharedCounters" in spec and "devices" in spec and problems.rules.since("1.35"):
         problems.invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed")
     for field in ("devices", "sharedCounters"):
         part = {field: spec.get(field, [])}
@@ -143,7 +143,8 @@ def _check_devices(problems: Problems, spec: Mapping[str, Any], before: Mapping[
     for index, device in enumerate(devices):
         name = device.get("name", "")
         if name in seen:
-            problems.duplicate(f"spec.devices[{index}]", name)
+            key = "" if problems.rules.since("1.35") else ".name"
+            problems.duplicate(f"spec.devices[{index}]{key}", name)
         seen.add(name)
 
 
@@ -195,4 +196,8 @@ def _check_partition_type(problems: Problems, spec: Mapping[str, Any], name: str
             problems.required(place, text)
         elif attribute.get("string") is None:
             text = "must be a string value because `partitionTypeAttribute` names this attribute"
-            problems.invalid(place, internal(attribute, "resource.k8s.io/v1", "DeviceAttribute"), text)
+            problems.invalid(
+                place,
+                internal(attribute, "resource.k8s.io/v1", "DeviceAttribute", problems.rules.kube_version),
+                text,
+            )

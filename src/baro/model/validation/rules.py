@@ -92,7 +92,11 @@ class Rules:
     @cached_property
     def newest(self) -> bool:
         """Whether this is 1.37, with its hand-written texts and fields."""
-        return parse(self.kube_version) >= (1, 37)
+        return self.since("1.37")
+
+    def since(self, kube_version: str) -> bool:
+        """Whether the server is of ``kube_version`` or newer."""
+        return parse(self.kube_version) >= parse(kube_version)
 
     @cached_property
     def declarative(self) -> bool:
