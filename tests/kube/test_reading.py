@@ -223,7 +223,8 @@ def test_a_silent_server_is_an_error_that_names_it() -> None:
 
 
 def test_a_source_that_takes_too_long_is_left_out_and_named(server: Server) -> None:
-    """The answer is held back until the reading has given up: no clock decides this test."""
+    """The answer is held back until the reading has given up. On a busy machine others may be late as well:
+    each source is either there as a whole or named."""
     release = threading.Event()
 
     def wait(request: httpx2.Request) -> httpx2.Response:
@@ -235,9 +236,10 @@ def test_a_source_that_takes_too_long_is_left_out_and_named(server: Server) -> N
         found = read_cluster(server.client(), deadline_s=2.0)
     finally:
         release.set()
-    assert [item.source for item in found.missing] == ["pods"]
-    assert "no complete answer within 2 s" in found.missing[0].why
-    assert len(found.snapshot.nodes) == 2
+    late = {item.source: item.why for item in found.missing}
+    assert "no complete answer within 2 s" in late["pods"]
+    assert len(found.snapshot.nodes) == (0 if "nodes" in late else 2)
+    assert len(found.snapshot.slices) == (0 if "resourceslices" in late else 1)
 
 
 def test_a_list_cut_off_in_the_middle_is_left_out_whole_but_events_are_kept(server: Server) -> None:

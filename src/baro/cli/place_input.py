@@ -31,9 +31,9 @@ from baro.placement.requests import Claims, Group, groups, key_of
 K = TypeVar("K", bound=KubeObject)
 _NOT_NEEDED = frozenset({
     "namespaces", "events", "daemonsets", "deployments",
-    "metrics", "persistentvolumeclaims", "persistentvolumes", "storageclasses",
+    "metrics", "persistentvolumeclaims", "persistentvolumes", "storageclasses", "podgroups", "workloads",
 })  # fmt: skip
-"""Sources of a cluster that no placement depends on."""
+"""Sources that no placement depends on, or (groups, gates) whose lack is told where it matters."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ import yaml
 from baro.diagnosis import describe
 from baro.diagnosis.evidence import Capture, CaptureKind, Evidence, Missing, from_documents
 from baro.diagnosis.gates import FAMILY, server_version, told
+from baro.diagnosis.shapes import mappings
 from baro.model.errors import InputError, TooLargeError, Where
 from baro.model.load import STDIN, Limits, Loaded, load_bytes
 from baro.topology import smi_xml
@@ -39,6 +40,8 @@ _LOG = re.compile(
 )
 _JSON_LOG = re.compile(rb"\s*\{[^\n]*\"(?:msg|message|log)\"\s*:[^\n]*\}\s*(?:\n|$)")
 """One object a line, with the message in it: runtimes' and operators' logs."""
+_SELF_TOLD = re.compile(r"^(?:cdiVersion|containerEdits|devices|serverVersion)\s*:", re.M)
+"""Keys by which YAML that is no Kubernetes object says what it is."""
 _DESCRIBE = re.compile(
     r"^\s*(?:Capacity|Allocatable|allocatable|capacity|Conditions|Events|Annotations|Containers):\s*$"
     r"|^\s*(?:[Cc]apacity|[Aa]llocatable):\s+(?:\{.*\}|[\w.-]+/[\w.-]+:\s*\S+)\s*$"
@@ -49,6 +52,7 @@ _NOTES = re.compile(
     r"unresolvable CDI devices|could not resolve CDI|o such file or directory"
     r"|^\s*(?:enable_cdi|cdi_spec_dirs)\s*=|NVRM version|NVIDIA UNIX"
     r"|systemctl |/dev/nvidia|/cdi\b|satisfy the allocation"
+    r"|nodes are available: |Allocate failed due to|empty device edits|NVIDIA-SMI has failed"
     r"|^\s*[\w.-]+/[\w.-]+=\S+\s*$",
     re.M,
 )
@@ -155,7 +159,7 @@ def capture(data: bytes, file: str) -> Capture:
         return Capture(kind=CaptureKind.SMI_XML, where=where, text=text)
     value = _structured(text)
     if isinstance(value, dict):
-        if "cdiVersion" in value or ("containerEdits" in value and "/" in str(value.get("kind", ""))):
+        if "cdiVersion" in value or _has_edits(value):
             return Capture(kind=CaptureKind.CDI_SPEC, where=where, text=text, data=value)
         if server_version(value):
             return Capture(kind=CaptureKind.VERSION, where=where, text=text, data=value)
@@ -181,6 +185,11 @@ def capture(data: bytes, file: str) -> Capture:
     )
 
 
+def _has_edits(value: dict[str, Any]) -> bool:
+    """Whether it is a CDI spec without its version, or a piece of one."""
+    return "containerEdits" in value or any("containerEdits" in one for one in mappings(value.get("devices")))
+
+
 def _structured(text: str) -> Any:
     """The value of a small JSON or YAML text, or None. YAML only for what says what it is by its keys."""
     if text.lstrip()[:1] == "{":
@@ -188,7 +197,7 @@ def _structured(text: str) -> Any:
             return msgspec.json.decode(text.encode())
         except (msgspec.DecodeError, RecursionError):
             return None
-    if len(text) < 4 * 2**20 and re.search(r"^(?:cdiVersion|containerEdits|serverVersion)\s*:", text, re.M):
+    if len(text) < 4 * 2**20 and _SELF_TOLD.search(text):
         try:
             return yaml.safe_load(text)
         except (yaml.YAMLError, RecursionError, ValueError):

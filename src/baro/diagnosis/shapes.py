@@ -19,3 +19,9 @@ def sequence(value: object) -> list[Any]:
 def mappings(value: object) -> list[Mapping[str, Any]]:
     """The mappings in the value if it is a list, else none."""
     return [item for item in sequence(value) if isinstance(item, Mapping)]
+
+
+def never_ran(ended: Mapping[str, Any]) -> bool:
+    """Whether a container ended before its program ran: the message is the runtime's then, else the
+    program's own."""
+    return ended.get("reason") in ("StartError", "ContainerCannotRun")

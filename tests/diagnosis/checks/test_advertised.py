@@ -199,3 +199,13 @@ def test_a_piece_of_a_description_without_a_name_is_a_node() -> None:
 def test_one_of_the_two_amounts_alone_says_nothing() -> None:
     text = "Allocatable:\n  nvidia.com/gpu: 1\nAllocated resources:\n  nvidia.com/gpu  1  1\n"
     assert found(read_files(["-"], stdin=io.BytesIO(text.encode()))) == []
+
+
+def test_zeros_and_the_log_of_a_plugin_that_runs_tell_of_a_lost_endpoint() -> None:
+    """Without any pod among the files: the log says that the plugin is there."""
+    zeros = node(capacity={"nvidia.com/gpu": 0})
+    log = "I0409 06:34:15.971461       1 main.go:260] Starting FS watcher for /var/lib/x/device-plugins\n"
+    (problem,) = found(evidence([zeros], {"node-a.log": log}))
+    assert problem.code == "plugin-endpoint-lost"
+    assert found(evidence([zeros])) == []
+    assert found(evidence([zeros], {"node-a.log": "I0409 06:34:15.971461       1 x.go:1] hello\n"})) == []

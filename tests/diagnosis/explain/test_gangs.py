@@ -15,15 +15,15 @@ from tests.support.cluster import claim, device_class, gpus, holding, node_slice
 from tests.support.explain import reserved, text
 from tests.support.explain_documents import Body, known, node, pod
 
-GATES = {"schedulingGates": [{"name": PLACEMENT_GATE}]}
+GATES: dict[str, Any] = {"schedulingGates": [{"name": PLACEMENT_GATE}]}
 CODE = "pending-gang"
 
 
-def site(free: dict[str, int], **room: str) -> list[Body]:
+def site(free: dict[str, int]) -> list[Body]:
     """Nodes with eight GPUs each, of which so many are free; the others are held by ``old-NODE``."""
     made: list[Body] = [device_class().to_dict()]
     for name, count in free.items():
-        made += [node(name, **room), node_slice(name, gpus({"i": range(8)})).to_dict()]
+        made += [node(name), node_slice(name, gpus({"i": range(8)})).to_dict()]
         taken = [f"gpu-{number}" for number in range(8 - count)]
         if taken:
             made.append(reserved(holding(name, *taken, name=f"old-{name}"), f"old-{name}").to_dict())
@@ -108,7 +108,7 @@ def test_a_pod_that_has_no_place_by_itself_says_so_first() -> None:
 
 
 def test_another_gate_comes_before_the_gang() -> None:
-    both = {"schedulingGates": [{"name": PLACEMENT_GATE}, {"name": "example.com/budget"}]}
+    both: dict[str, Any] = {"schedulingGates": [{"name": PLACEMENT_GATE}, {"name": "example.com/budget"}]}
     said = said_of(known(*site({"a": 8}), *gang("abc", 4, **both)))
     assert [said.causes[0].code, said.causes[-1].code] == ["pending-gate", CODE]
 
@@ -133,7 +133,7 @@ def _pod_group(policy: Body) -> Body:
     ],
 )
 def test_a_pod_group_of_kubernetes_says_how_many(objects: list[Body], codes: list[str], note: str) -> None:
-    group = {"schedulingGroup": {"podGroupName": "pg"}}
+    group: dict[str, Any] = {"schedulingGroup": {"podGroupName": "pg"}}
     pods = [pod(f"g-{letter}", **group) for letter in "ab"]
     said = said_of(known(*site({"a": 8}), *objects, *pods))
     assert [cause.code for cause in said.causes] == codes

@@ -147,3 +147,42 @@ def test_spread_is_its_definition(
         return (SPREAD,) if here - fewest > skew else ()
 
     assert answers([*nodes, *bare, asked]) == {name: expected(name) for name in place}
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 9_999) | st.sampled_from(["", "a", "zone", HOST, "1Gi"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(
+        st.sampled_from([
+            "labelSelector", "matchLabels", "matchExpressions", "key", "operator", "values", "topologyKey",
+            "maxSkew", "minDomains", "whenUnsatisfiable", "claimName", "persistentVolumeClaim", "ephemeral",
+            "hostPort", "protocol", "requests", "cpu", "namespaces", "namespaceSelector", "matchLabelKeys",
+        ]),
+        inner, max_size=3,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@given(ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING)
+@settings(max_examples=100, deadline=None)
+def test_no_shape_of_these_fields_ends_in_a_traceback(
+    term: object, spread: object, volume: object, port: object, whole: object
+) -> None:
+    """A server refuses most of them; a file may hold any. What cannot be read is told."""
+    body = pod("p", labels={"app": "a"})
+    body["spec"] |= {
+        "affinity": {"podAffinity": {REQUIRED: [term]}, "podAntiAffinity": {REQUIRED: [term]}},
+        "topologySpreadConstraints": [spread],
+        "volumes": [volume],
+        "resources": whole,
+    }
+    body["spec"]["containers"][0]["ports"] = [port]
+    running = {
+        **body,
+        "metadata": {**body["metadata"], "name": "r"},
+        "spec": {**body["spec"], "nodeName": "n0"},
+    }
+    evidence = known(node("n0", zone="e"), running, body)
+    if evidence.snapshot.pods:
+        assert pod_explained(evidence).headline

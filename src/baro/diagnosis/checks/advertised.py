@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from baro.diagnosis.checks import plugin_logs
 from baro.diagnosis.checks.board import Board, condition
 from baro.diagnosis.checks.problem import Lost, Problem, count, named, problem
 from baro.diagnosis.checks.registrars import Registrar, logs_of
@@ -166,29 +167,37 @@ def _endpoint_lost(
     for vendor, names in by_vendor.items():
         word = vendor.split(".", maxsplit=1)[0]
         here = [item for item in plugins if item.device_plugin and name in item.pods and word in item.text]
-        if here and not any(resources[one] or number(node.status.capacity.get(one)) for one in names):
-            yield _lost_endpoint(board, node, names, here[0])
+        if any(resources[one] or number(node.status.capacity.get(one)) for one in names):
+            continue
+        if here:
+            meta, status = here[0].pods[name].metadata, here[0].pods[name].status
+            phase = status.phase or "phase not told"
+            yield _lost_endpoint(
+                board, node, names, f"pod {meta.namespace}/{meta.name} is there", f"plugin pod: {phase}",
+                f"kubectl logs -n {meta.namespace} {meta.name} --tail=50",
+                f"kubectl get pod -n {meta.namespace} {meta.name} -o wide",
+            )  # fmt: skip
+        elif (file := plugin_logs.log_of(board, name)) is not None:
+            yield _lost_endpoint(board, node, names, "runs", f"{file} is its log", *logs_of(board, name))
 
 
-def _lost_endpoint(board: Board, node: Node, resources: list[str], plugin: Registrar) -> Problem:
+def _lost_endpoint(  # two things that tell of the plugin, and the commands
+    board: Board, node: Node, resources: list[str], what: str, seen: str, *commands: str
+) -> Problem:
     name, resource = node.metadata.name, resources[0]
-    meta, phase = plugin.pods[name].metadata, plugin.pods[name].status.phase
     physical, are = board.physical.get(name, 0), "is" if len(resources) == 1 else "are"
     return problem(
         NAME,
         "plugin-endpoint-lost",
         f"node {name}: {named(resources)} {are} 0 of 0 although the plugin "
-        f"pod {meta.namespace}/{meta.name} is there: the kubelet has lost the plugin's endpoint",
+        f"{what}: the kubelet has lost the plugin's endpoint",
         subject=f"Node {name}",
         node=name,
         evidence=(
             f"capacity {resource}: 0, allocatable: 0 (the key stays after the plugin has gone)",
-            f"plugin pod {meta.namespace}/{meta.name}: {phase or 'phase not told'}",
+            seen,
         ),
-        next=(
-            f"kubectl logs -n {meta.namespace} {meta.name} --tail=50",
-            f"kubectl get pod -n {meta.namespace} {meta.name} -o wide",
-        ),
+        next=commands,
         lost=Lost(
             gpus=counted_ids(name, resource, range(physical)),
             basis="physical GPUs by the node's labels"

@@ -32,6 +32,7 @@ _ABSENT = re.compile(
     re.IGNORECASE,
 )
 _VERSIONED = re.compile(r"(?:nvidia|cuda|nvcuvid|nvoptix)\S*\.so\.(\d{3}\.\d+(?:\.\d+)?)$")
+_UNWRITTEN = re.compile(r"(?:add device \\?\"([^\"\\]+)\\?\": )?invalid device, empty device edits")
 _OFF = re.compile(r"^\s*enable_cdi\s*=\s*false\b", re.MULTILINE)
 _DIRECTORIES = re.compile(r"^\s*cdi_spec_dirs\s*=\s*\[([^\]]*)\]", re.MULTILINE)
 _LISTED = re.compile(r"^\s*([\w.-]+/[\w.-]+)=(\S+)\s*$", re.M)
@@ -60,6 +61,7 @@ def check(board: Board) -> Iterator[Problem]:
     yield from _unresolvable(board, specs)
     yield from _absent(board, specs)
     yield from _switched_off(board)
+    yield from _unwritten(board, specs)
 
 
 # --- specs ------------------------------------------------------------------------------------------------
@@ -330,6 +332,29 @@ def _names(spec: Spec, version: str) -> bool:
         for edits in edits_of(spec)
         for mount in mappings(edits.get("mounts"))
     )
+
+
+def _unwritten(board: Board, specs: list[Spec]) -> Iterator[Problem]:
+    """A driver or tool that cannot write its spec: it found nothing to give for a device."""
+    if any("empty device edits" in words for spec in specs for _, words in spec.faults):
+        return  # told with the spec
+    told: set[str] = set()
+    for line, match in matching(board.evidence, _UNWRITTEN, "empty device edits"):
+        if line.place.rpartition(":")[0] in told:
+            continue
+        told.add(line.place.rpartition(":")[0])
+        name = f"device {match[1]}" if match[1] else "a device"
+        yield problem(
+            NAME,
+            "cdi-device-nodes-missing",
+            f"{'node ' + line.node + ': ' if line.node else ''}no CDI spec can be written: {name} has no "
+            "edits, its device nodes were not found, under /dev or under the driver's root",
+            subject=f"Node {line.node}" if line.node else line.place.rpartition(":")[0],
+            node=line.node,
+            evidence=(line.excerpt(),),
+            next=(on_node(line.node, "ls -l /dev/nvidia*"),),
+            facts={"cause": "cdi-device-nodes-missing", "recovery": ["nvidia-modprobe -u -c=0"]},
+        )
 
 
 def _switched_off(board: Board) -> Iterator[Problem]:

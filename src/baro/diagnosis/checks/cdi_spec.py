@@ -58,12 +58,13 @@ def edits_of(spec: Spec) -> Iterator[Mapping[str, Any]]:
 
 def _faults(body: Mapping[str, Any]) -> Iterator[Fault]:
     kind = str(body.get("kind") or "")
-    if not _KIND.fullmatch(kind):
-        yield "kind", f"invalid kind {kind!r}"
     devices = mappings(body.get("devices"))
-    if not devices:
-        yield "devices", "no devices"
-    yield from _versions(body, kind, devices)
+    if "kind" in body or "cdiVersion" in body:  # else it is a piece of a spec
+        if not _KIND.fullmatch(kind):
+            yield "kind", f"invalid kind {kind!r}"
+        if not devices:
+            yield "devices", "no devices"
+        yield from _versions(body, kind, devices)
     yield from _edits("containerEdits", mapping(body.get("containerEdits")))
     seen: set[str] = set()
     for index, device in enumerate(devices):

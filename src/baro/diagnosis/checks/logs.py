@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from baro.diagnosis.evidence import Capture, CaptureKind, Evidence
-from baro.diagnosis.shapes import mapping, mappings
+from baro.diagnosis.shapes import mapping, mappings, never_ran
 from baro.model.kinds.base import ObjectReference
 from baro.model.kinds.core import Event
 
@@ -178,12 +178,6 @@ def with_statuses(evidence: Evidence) -> Evidence:
                     Event(type=STATUS, reason=reason, message=message, involved_object=about, source=source)
                 )
     return msgspec.structs.replace(evidence, events=(*evidence.events, *found)) if found else evidence
-
-
-def never_ran(ended: Mapping[str, Any]) -> bool:
-    """Whether a container ended before its program ran: the message is the runtime's then, else the
-    program's own."""
-    return ended.get("reason") in ("StartError", "ContainerCannotRun")
 
 
 def _said(status: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -114,13 +114,13 @@ def _too_old(board: Board) -> Iterator[Problem]:
 def _preferred(board: Board) -> Iterator[Problem]:
     """One lost GPU makes every allocation on the node fail."""
     for line in lines(board.evidence, "GetPreferredAllocation"):
-        if not _PREFERRED.search(line.text) or not _LOST.search(line.text):
+        if not _PREFERRED.search(line.text) or not _LOST.search(_wrapped(board, line)):
             continue
         node = line.node or _node_of_pod(board, line)
         total, healthy = _counts(board, node)
         if 0 < total <= healthy:
             continue  # a pod that failed keeps its message; all devices are healthy now
-        index = _INDEX.search(line.text)
+        index = _INDEX.search(_wrapped(board, line))
         yield problem(
             NAME,
             "lost-gpu-breaks-preferred-allocation",
@@ -145,6 +145,15 @@ def _preferred(board: Board) -> Iterator[Problem]:
                 "gpu_index": int(index[1]) if index else None,
             },
         )
+
+
+def _wrapped(board: Board, line: Line) -> str:
+    """The line and the two below it: terminals and people wrap long events."""
+    file, _, number = line.place.rpartition(":")
+    for capture in board.evidence.captures:
+        if not line.is_event and capture.where.file == file and number.isdecimal():
+            return " ".join(capture.text.splitlines()[int(number) - 1 : int(number) + 2])
+    return line.text
 
 
 def _node_of_pod(board: Board, line: Line) -> str | None:

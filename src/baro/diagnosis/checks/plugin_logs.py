@@ -43,13 +43,15 @@ _CAUSES = (
     (
         re.compile(r"LIBRARY_NOT_FOUND|could not load NVML library|Incompatible (?:strategy|platform)", re.I),
         "nvml-library-not-found",
-        "the plugin's container does not get the driver's libraries: it does not run with the NVIDIA runtime,"
+        "its container does not get the driver's libraries: it does not run with the NVIDIA runtime,"
         " or the node has no driver",
         "",
     ),
 )
 _PLUGIN = re.compile(
-    r"device.?plugin|Retr(?:ie|ei)ving plugins|plugin-manager\.go|factory\.go|ListAndWatch", re.IGNORECASE
+    r"device.?plugin|this is a GPU node|Retr(?:ie|ei)ving plugins|plugin-manager\.go|factory\.go"
+    r"|ListAndWatch",
+    re.IGNORECASE,
 )
 _STOPPED = re.compile(
     r"(?:unable to create resource managers?|failed to construct|error starting plugins"
@@ -126,13 +128,14 @@ def _blind(board: Board) -> Iterator[Problem]:
             ((code, words, mend) for pattern, code, words, mend in _CAUSES if pattern.search(text)),
             ("no-devices", "NVML answers and knows no GPU", ""),
         )
+        who = "the device plugin" if _is_plugin(board, file) else f"what wrote {file}"
         has = has_gpus_by_label(board.nodes.get(node or ""))
         others = any(has_gpus_by_label(item) for item in board.nodes.values())
         severity = Severity.ERROR if has or not others else Severity.INFO
         yield problem(
             NAME,
             "plugin-finds-no-gpus",
-            f"{_at(node)}the device plugin finds no GPU"
+            f"{_at(node)}{who} finds no GPU"
             + (": " if severity is Severity.ERROR else ", and no label says that the node has any: ")
             + why,
             subject=f"Node {node}" if node else file,
@@ -152,6 +155,18 @@ def _is_plugin(board: Board, file: str) -> bool:
         _PLUGIN.search(capture.text)
         for capture in board.evidence.captured(CaptureKind.LOG)
         if capture.where.file == file
+    )
+
+
+def log_of(board: Board, node: str) -> str | None:
+    """The file that is the log of the node's device plugin, if one is given."""
+    return next(
+        (
+            capture.where.file or ""
+            for capture in board.evidence.captured(CaptureKind.LOG, node)
+            if _PLUGIN.search(capture.text) and "kubelet[" not in capture.text
+        ),
+        None,
     )
 
 

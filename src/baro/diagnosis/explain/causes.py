@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from baro.diagnosis.explain.bench import Budget
+from baro.diagnosis.explain.filtered import GIVE_BACK, of_filtered
 from baro.diagnosis.explain.funnel import some
 from baro.diagnosis.explain.kinds import FILTERED, Kind, Question, nearness, pinned
-from baro.diagnosis.explain.nodes import readiness
 from baro.diagnosis.explain.result import Answer, Cause, Step
 from baro.diagnosis.explain.whatif import lifted, would
+from baro.diagnosis.explain.words import nodes_text
 from baro.diagnosis.explain.world import World, near
-from baro.model import pods
 
 _CODES = {
     Step.PUBLISHED: "pending-no-devices",
@@ -37,12 +37,6 @@ _CODES = {
     Step.REQUEST: "pending-claim-refused",
     Step.UNDECIDED: "pending-undecided",
 }
-_FILTER_CODES = {
-    Step.PORTS: "pending-host-port",
-    Step.VOLUMES: "pending-volume",
-    Step.SPREAD: "pending-spread",
-    Step.NEAR: "pending-pod-affinity",
-}
 _WRONG_NODES = (Step.PUBLISHED, Step.HERE, Step.CLASS, Step.SELECTOR)
 """Steps at which a node falls out that has not what is asked for: where others have it, it is no cause."""
 _MOST_BEHIND = 12
@@ -60,7 +54,7 @@ def causes(
     behind = _behind(world, question, filtered, budget)
     main: list[tuple[Step, Cause]] = [
         *((Step.NODE, cause) for cause in _pinned_elsewhere(world, question, kinds)),
-        *((kind.answer.step, _of_filtered(world, question, kind)) for kind in _first_of(behind)),
+        *((kind.answer.step, of_filtered(world, question, kind)) for kind in _first_of(behind)),
     ]
     if asked:
         step = asked[0].answer.step
@@ -70,7 +64,7 @@ def causes(
         elif step not in _WRONG_NODES:
             main.insert(len(main) - len(_first_of(behind)), found)
     elif not main:
-        main = [(kind.answer.step, _of_filtered(world, question, kind)) for kind in _first_of(filtered)]
+        main = [(kind.answer.step, of_filtered(world, question, kind)) for kind in _first_of(filtered)]
     if not main:
         return Step.NODE, (_no_nodes(world),)
     return main[0][0], tuple(cause for _, cause in main)
@@ -120,9 +114,6 @@ def _hopeless(kind: Kind) -> bool:
     return kind.rejected is not None and kind.rejected.hopeless
 
 
-_GIVE_BACK = "kubectl get resourceclaims -o yaml  (an allocation is given back by deleting the claim)"
-
-
 def _pinned_elsewhere(world: World, question: Question, kinds: Sequence[Kind]) -> Iterator[Cause]:
     """An allocated claim whose only node does not let the pod in."""
     answers = {name: kind.answer for kind in kinds for name in kind.nodes}
@@ -138,109 +129,8 @@ def _pinned_elsewhere(world: World, question: Question, kinds: Sequence[Kind]) -
         yield Cause(
             code="pending-claim-elsewhere",
             message=f"claim {claim.metadata.name} is {where}: {why}",
-            next=_GIVE_BACK,
+            next=GIVE_BACK,
         )
-
-
-# --- nodes that were filtered -------------------------------------------------------------------------------
-
-
-def _of_filtered(world: World, question: Question, kind: Kind) -> Cause:
-    out = kind.rejected
-    where = nodes_text(kind.nodes)
-    if out is None:
-        return Cause(
-            code="pending-claim-elsewhere",
-            message=f"{where}: {kind.answer.reason}",
-            next=_GIVE_BACK,
-        )
-    first = kind.nodes[0]
-    ready = readiness(world.inventory.nodes[first])
-    evidence = [ready] if ready else []
-    if out.step is Step.RESOURCES:
-        return _of_resources(world, question, kind, where, evidence)
-    return Cause(
-        code=_FILTER_CODES.get(out.step, "pending-node"),
-        message=f"{where}: {out.reason}",
-        evidence=(*evidence, *out.evidence),
-        next=_filter_next(world, question, out.step, first),
-    )
-
-
-def _filter_next(world: World, question: Question, step: Step, node: str) -> str:
-    """The command that shows what a filter went by."""
-    namespace, name = world.key(question.pod) if question.pod is not None else ("default", "")
-    match step:
-        case Step.PORTS:
-            return f"kubectl get pods -A -o wide --field-selector spec.nodeName={node}"
-        case Step.VOLUMES:
-            return f"kubectl -n {namespace} get pvc; kubectl get pv"
-        case Step.SPREAD | Step.NEAR:
-            return f"kubectl -n {namespace} get pod {name} -o yaml  (affinity, topologySpreadConstraints)"
-    return f"kubectl describe node {node}"
-
-
-def _of_resources(world: World, question: Question, kind: Kind, where: str, evidence: list[str]) -> Cause:
-    out, first = kind.rejected, kind.nodes[0]
-    resources = out.key.split(",") if out else []
-    extended = [name for name in resources if pods.is_extended(name)]
-    reason = out.reason if out else ""
-    if not extended:
-        return Cause(
-            code="pending-resources",
-            message=f"{where}: {reason}",
-            evidence=(*evidence, *_largest_users(world, first, resources[:1])),
-            next=f"kubectl describe node {first}  (Allocated resources)",
-        )
-    for name in extended:
-        evidence += _of_extended(world, first, name)
-    return Cause(
-        code="pending-extended-resource",
-        message=f"{where}: {reason}",
-        evidence=tuple(evidence),
-        next=f"kubectl describe node {first}; kubectl get pods -A --field-selector spec.nodeName={first}",
-    )
-
-
-def _of_extended(world: World, node: str, resource: str) -> Iterator[str]:
-    """Who has it, whether anybody has, and what was probably meant."""
-    yield from _largest_users(world, node, [resource])
-    nodes = world.inventory.nodes.values()
-    have = [item for item in nodes if pods.scaled(item.status.allocatable.get(resource))]
-    if have:
-        total = sum(pods.scaled(item.status.allocatable[resource]) or 0 for item in have)
-        used = sum(world.used.get(item.metadata.name, {}).get(resource, 0) for item in have)
-        yield (
-            f"in the cluster {pods.shown(total)} {resource} on {len(have)} node{'s' * (len(have) != 1)},"
-            f" {pods.shown(min(used, total))} of them asked for by pods"
-        )
-        return
-    known = {name for item in nodes for name in item.status.allocatable if pods.is_extended(name)}
-    close = near(resource, known)
-    if world.snapshot.slices and resource not in world.class_of_resource:
-        drivers = sorted({item.spec.driver for item in world.snapshot.slices if item.spec.devices})
-        yield (
-            f"DRA publishes devices of {', '.join(drivers)}, and no DeviceClass serves {resource}"
-            " (spec.extendedResourceName)"
-        )
-    if resource in known:
-        yield f"no node has any {resource} to give now"
-    else:
-        yield f"no node has ever advertised {resource}" + (f"; nearest: {', '.join(close)}" if close else "")
-
-
-def _largest_users(world: World, node: str, resources: Sequence[str]) -> Iterator[str]:
-    for resource in resources:
-        users = [
-            (amount, f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}")
-            for pod in world.bound.get(node, ())
-            if (amount := world.asked(pod).get(resource, 0))
-        ]
-        users.sort(key=lambda item: (-item[0], item[1]))
-        if users:
-            listed = ", ".join(f"{name} ({pods.shown(amount, resource)})" for amount, name in users[:4])
-            more = f" and {len(users) - 4} more" if len(users) > 4 else ""
-            yield f"{resource} of node {node} is asked for by {listed}{more}"
 
 
 def _no_nodes(world: World) -> Cause:
@@ -378,16 +268,7 @@ def _next(step: Step) -> str:
     return "kubectl get resourceslices"
 
 
-# --- words --------------------------------------------------------------------------------------------------
-
-
-def nodes_text(names: Sequence[str]) -> str:
-    """``node a``, ``nodes a, b`` or ``812 nodes (first: a)``."""
-    if len(names) == 1:
-        return f"node {names[0]}"
-    if len(names) <= 4:
-        return f"nodes {some(names)}"
-    return f"{len(names)} nodes (first: {names[0]})"
+# --- what is published --------------------------------------------------------------------------------------
 
 
 def published_names(world: World) -> list[str]:

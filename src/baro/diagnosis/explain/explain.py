@@ -14,11 +14,12 @@ import msgspec
 from baro.allocator import Outcome, Policy
 from baro.diagnosis.explain import scheduler
 from baro.diagnosis.explain.bench import Budget
-from baro.diagnosis.explain.causes import causes, nodes_text
+from baro.diagnosis.explain.causes import causes
 from baro.diagnosis.explain.extended import served, variants
-from baro.diagnosis.explain.gangs import GangAnswer, gang_answer
+from baro.diagnosis.explain.gangs import gang_answer, with_gang
 from baro.diagnosis.explain.kinds import Kind, Question, groups, kinds
 from baro.diagnosis.explain.otherclass import other_classes
+from baro.diagnosis.explain.otherrule import other_rule, other_rules
 from baro.diagnosis.explain.placed import NOT_KNOWN, holding, unprepared
 from baro.diagnosis.explain.plugin import plugin_notes
 from baro.diagnosis.explain.references import Standing, class_names, gated, standing
@@ -26,6 +27,7 @@ from baro.diagnosis.explain.result import Cause, Explanation, Holding, Miss, Sch
 from baro.diagnosis.explain.rules import rules_of
 from baro.diagnosis.explain.subjects import Subject
 from baro.diagnosis.explain.whatif import misses
+from baro.diagnosis.explain.words import nodes_text
 from baro.diagnosis.explain.world import World, key_of
 from baro.model import pods
 from baro.model.errors import InputError
@@ -80,11 +82,11 @@ def _pod(world: World, pod: Pod) -> Explanation:
         verdict, step, said = Verdict.PENDING, stands.step, (*stands.causes, *said)
     if gang is not None:
         notes += gang.notes
-        verdict, step, said = _with_gang(gang, (verdict, step, said), alone=alone)
+        verdict, step, said = with_gang(gang, (verdict, step, said), alone=alone)
     word = scheduler.last_word(world, pod)
-    other = _other_rules(world, pod, word[0]) if verdict is Verdict.FITS and word is not None else ()
+    other = other_rules(world, pod, word[0]) if verdict is Verdict.FITS and word is not None else ()
     if other:
-        verdict, step, said = Verdict.PENDING, Step.NODE, (_other_rule(found, other[0]),)
+        verdict, step, said = Verdict.PENDING, Step.NODE, (other_rule(found, other[0]),)
     return _explanation(
         world,
         pod,
@@ -137,37 +139,6 @@ def _explanation(  # noqa: PLR0913
         misses=(*more_misses, *misses(world, question, found)),
         scheduler=word,
         notes=notes,
-    )
-
-
-def _with_gang(
-    gang: GangAnswer, judged: tuple[Verdict, Step | None, tuple[Cause, ...]], *, alone: bool
-) -> tuple[Verdict, Step | None, tuple[Cause, ...]]:
-    """The judgement of the pod with that of its gang. Where the pod has a place by itself, or only the
-    planner's gate is before it, the gang is what it waits for; else it comes last."""
-    verdict, step, said = judged
-    if not gang.causes or verdict not in (Verdict.FITS, Verdict.PENDING):
-        return judged
-    planner_only = step is Step.GATE and said[0].code == "pending-planner"
-    if alone and (verdict is Verdict.FITS or planner_only):
-        return Verdict.PENDING, Step.GANG, (*gang.causes, *said)
-    return verdict, step, (*said, *gang.causes)
-
-
-def _other_rules(world: World, pod: Pod, message: str) -> tuple[str, ...]:
-    """Reasons of kube-scheduler's from rules that were not looked at, or not with all that they need."""
-    rules = rules_of(world, pod)
-    return tuple(word for word in scheduler.not_modelled(message) if not rules.covers(word))
-
-
-def _other_rule(found: Sequence[Kind], word: str) -> Cause:
-    """kube-scheduler names a rule that is not looked at here; then "it would fit" would be a guess."""
-    fitting = sorted(name for kind in found if kind.answer.step is Step.FITS for name in kind.nodes)
-    return Cause(
-        code="pending-other-rule",
-        message=f"kube-scheduler names a rule that is not looked at: {word}",
-        evidence=(f"by its devices and by all other rules it would fit on {nodes_text(fitting)}",),
-        next="kubectl describe pod  (affinity, spread, ports, volumes)",
     )
 
 

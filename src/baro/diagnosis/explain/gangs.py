@@ -13,7 +13,7 @@ import msgspec
 
 from baro.allocator import Policy
 from baro.diagnosis.explain.references import gated
-from baro.diagnosis.explain.result import Cause, Change, Miss, MissKind
+from baro.diagnosis.explain.result import Cause, Change, Miss, MissKind, Step, Verdict
 from baro.diagnosis.explain.world import World
 from baro.inventory import claim_name
 from baro.model import pods
@@ -58,6 +58,20 @@ def gang_answer(world: World, pod: Pod) -> GangAnswer | None:
     if known is None:
         known = world.gang_answers[(*key, planner)] = _answer(world, key, planner=planner)
     return known
+
+
+def with_gang(
+    gang: GangAnswer, judged: tuple[Verdict, Step | None, tuple[Cause, ...]], *, alone: bool
+) -> tuple[Verdict, Step | None, tuple[Cause, ...]]:
+    """The judgement of the pod with that of its gang. Where the pod has a place by itself, or only the
+    planner's gate is before it, the gang is what it waits for; else it comes last."""
+    verdict, step, said = judged
+    if not gang.causes or verdict not in (Verdict.FITS, Verdict.PENDING):
+        return judged
+    planner_only = step is Step.GATE and said[0].code == "pending-planner"
+    if alone and (verdict is Verdict.FITS or planner_only):
+        return Verdict.PENDING, Step.GANG, (*gang.causes, *said)
+    return verdict, step, (*said, *gang.causes)
 
 
 def _effective(pod: Pod, source: str) -> bool:

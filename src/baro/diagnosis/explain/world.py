@@ -17,7 +17,8 @@ import msgspec
 from baro.allocator import DEFAULT_1_37, Features, SelectorEngine, cel_engine
 from baro.diagnosis.evidence import Evidence
 from baro.diagnosis.explain.rules.room import with_whole
-from baro.diagnosis.explain.rules.volumes import Storage, storage, users_of_volumes
+from baro.diagnosis.explain.rules.storage import Storage, storage
+from baro.diagnosis.explain.rules.volumes import users_of_volumes
 from baro.diagnosis.explain.rules.wire import NO_WISH, Term, Wishes, wishes
 from baro.inventory import Inventory, Snapshot
 from baro.model import pods

@@ -277,7 +277,11 @@ def _meant(
     published = sorted(name.rpartition("/")[2] for name in same if name.rpartition("/")[0] == read.domain)
     meant = scope.meant(read.domain, read.name) if read.kind == "attribute" else None
     if meant in published:
-        return _in_place_of(text, read, str(meant), all_reads), f"use {meant}"
+        former = any(
+            read.name in one.facts.former for one in scope.drivers.values() if one.facts.driver == read.domain
+        )
+        words = f"older releases did; use {meant}" if former else f"use {meant}"
+        return _in_place_of(text, read, str(meant), all_reads), words
     near = difflib.get_close_matches(read.name, published, n=1, cutoff=0.75)
     if near:
         new = _written(text, read, read.domain, near[0])

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from baro.diagnosis.checks.logs import never_ran
-from baro.diagnosis.shapes import mapping, mappings
+from baro.diagnosis.shapes import mapping, mappings, never_ran
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 KUBELET_DIRECTORY: Final = "/kubelet/"

@@ -11,18 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from baro.diagnosis.explain.rejection import Rejection
 from baro.diagnosis.explain.result import Cause, Step
 from baro.diagnosis.explain.rules.labels import selects
-from baro.diagnosis.explain.rules.wire import NO_WISH, StorageClass, Volume, VolumeClaim, Wish, read
+from baro.diagnosis.explain.rules.storage import Key, Storage
+from baro.diagnosis.explain.rules.wire import NO_WISH, Volume, VolumeClaim, Wish
 from baro.inventory.node_selection import NodeSelectorError, matches
 from baro.model import pods
 from baro.model.kinds.core import Node, Pod
 
 if TYPE_CHECKING:
-    from baro.diagnosis.evidence import Evidence
     from baro.diagnosis.explain.world import World
 
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
@@ -40,65 +38,6 @@ _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
 _BETA = "failure-domain.beta.kubernetes.io/"
 _ZONES = (f"{_BETA}zone", f"{_BETA}region", "topology.kubernetes.io/zone", "topology.kubernetes.io/region")
-Key = tuple[str, str]
-
-
-class Storage(msgspec.Struct):
-    """Claims, volumes and classes in the evidence. What is not ``known`` may exist all the same."""
-
-    claims: dict[Key, VolumeClaim]
-    volumes: dict[str, Volume]
-    classes: dict[str, StorageClass]
-    unknown: tuple[str, ...]
-    """Of the three resources those that were not read, with the reason."""
-
-    def knows(self, resource: str) -> bool:
-        """Whether what is not here does not exist."""
-        return not any(item.startswith(resource) for item in self.unknown)
-
-
-def storage(evidence: Evidence) -> Storage:
-    """Reads them from the documents. Files have a resource when they have one object of it; a cluster or a
-    snapshot has them all, unless they are missing."""
-    found = Storage({}, {}, {}, ())
-    seen: set[str] = set()
-    for document in evidence.documents:
-        match document.kind:
-            case "PersistentVolumeClaim":
-                claim = read(document, VolumeClaim)
-                if claim is not None:
-                    key = (claim.metadata.namespace or "default", claim.metadata.name)
-                    found.claims[key] = claim
-            case "PersistentVolume":
-                volume = read(document, Volume)
-                if volume is not None:
-                    found.volumes[volume.metadata.name] = volume
-            case "StorageClass":
-                item = read(document, StorageClass)
-                if item is not None:
-                    found.classes[item.metadata.name] = item
-            case _:
-                continue
-        seen.add(document.kind)
-    found.unknown = tuple(_not_read(evidence, seen))
-    return found
-
-
-_RESOURCES = {
-    "persistentvolumeclaims": "PersistentVolumeClaim",
-    "persistentvolumes": "PersistentVolume",
-    "storageclasses": "StorageClass",
-}
-
-
-def _not_read(evidence: Evidence, seen: set[str]) -> Iterator[str]:
-    whole = "storage.k8s.io" in evidence.served
-    for resource, kind in _RESOURCES.items():
-        lacking = evidence.lacks(resource)
-        if lacking:
-            yield f"{resource} could not be read: {lacking[0].why}"
-        elif kind not in seen and not whole:
-            yield f"{resource} are not in the evidence"
 
 
 class Volumes:
