@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from baro.allocator import NodeDecision, allocate
+from baro.allocator import NodeDecision, Outcome, allocate
 from baro.allocator.validity import violations
 from baro.inventory import Inventory, Snapshot
 from baro.model.kinds.base import ObjectMeta
@@ -323,3 +323,19 @@ def _distance(
         sum(far(gpu, nic) for gpu, nic in zip(order, nics, strict=False))
         for order in permutations(seats, len(nics))
     )
+
+
+def test_without_work_left_to_look_for_a_better_set_the_first_one_is_taken() -> None:
+    snapshot = with_graph(load_profile("h200-nvl-8-interleaved").machine())
+    wanted = claim(request(count=4))
+    assert _indexes(allocate(Inventory(snapshot), "n", [wanted])) == [0, 2, 4, 6]
+    first = allocate(Inventory(snapshot), "n", [wanted], work_limit=4)
+    assert _indexes(first) == [0, 1, 2, 3]
+    assert first.score is not None and first.score.rank == 36.7
+
+
+def test_without_work_left_a_claim_that_requires_an_island_gets_no_other_set() -> None:
+    snapshot = with_graph(load_profile("h200-nvl-8-interleaved").machine())
+    wanted = claim(request(count=4), annotations={"baro.dev/topology": "required"})
+    assert allocate(Inventory(snapshot), "n", [wanted]).fits
+    assert allocate(Inventory(snapshot), "n", [wanted], work_limit=4).outcome is Outcome.GAVE_UP

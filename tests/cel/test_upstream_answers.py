@@ -15,8 +15,6 @@ from baro.cel import CelCompileError, CelRuntimeError, DeviceView, compile_selec
 from tests.support.cel import answer, device, records, refusal
 from tests.support.shared import case, path
 
-pytestmark = pytest.mark.timeout(60)
-
 
 def _disagreements(kind: str) -> list[str]:
     """Disagreements of one kind as texts; prints them by category."""

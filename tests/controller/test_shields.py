@@ -119,6 +119,21 @@ def test_a_device_is_tainted_also_when_the_other_claim_gave_it_back_before_baro_
     assert rules(cluster) == []
 
 
+def test_a_rule_that_was_removed_does_not_come_back_by_a_watch_that_is_behind() -> None:
+    cluster = Cluster()
+    contested(cluster)
+    planner = cluster.planner()
+    planner.settle()
+    (rule,) = cluster.api.list(DeviceTaintRule).items
+    gone(cluster, "q")
+    planner.settle()
+    assert rules(cluster) == []
+    planner.view.observed(rule)  # as somebody changed it before it was removed
+    assert not planner.view.all(DeviceTaintRule)
+    planner.view.deleted(rule)
+    assert not planner.view.all(DeviceTaintRule)
+
+
 def test_a_planner_that_has_just_started_removes_what_another_left() -> None:
     cluster = Cluster()
     contested(cluster)

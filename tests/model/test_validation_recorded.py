@@ -21,6 +21,8 @@ VERSIONS: Final = tuple(path.stem for path in sorted(RECORDED.glob("*.jsonl")))
 IN_ANY_ORDER: Final = frozenset({"node/broken-amounts"})
 """Their causes come out of a map, which the server walks in any order."""
 
+WITHOUT_DIFF: Final = frozenset({"pod/empty-affinity-is-a-change"})
+"""The server adds a difference of Go structs to what it says, which we leave out."""
 NEWER: Final = frozenset({"rule/prefix-of-an-update", "rule/update-without-version"})
 """About kinds that only the newest version serves."""
 
@@ -44,8 +46,9 @@ def test_a_write_is_answered_as_the_real_server_answered_it(version: str, name: 
     record = records(version)[name]
     ours = answer(record, version)
     agreed = agreement(ours, record, sent(record))
-    assert all(agreed.values()), (agreed, ours, record)
+    wrong = {aspect for aspect, same in agreed.items() if not same}
+    assert wrong == ({"text"} if name in WITHOUT_DIFF else set()), (agreed, ours, record)
     assert ours.code == record["code"]
-    if name not in IN_ANY_ORDER:
+    if name not in IN_ANY_ORDER | WITHOUT_DIFF:
         paths = list(dict.fromkeys((cause["field"], cause["message"]) for cause in record.get("causes", ())))
         assert [(cause.path, cause.message) for cause in ours.causes] == paths

@@ -195,6 +195,11 @@ KNOWN = (
         "[1].flatten() == [1]",
     ),
     Known(
+        "C++ takes what flatten gives for a list of anything, cel-go keeps the type of its items",
+        lambda seen: "flatten" in seen.text and bool(_we_refuse("no matching overload")(seen)),
+        "[[1]].flatten()[0] < true",
+    ),
+    Known(
         "a place behind the end of a text is an error of C++'s indexOf and lastIndexOf",
         _they_fail("index out of range: [0-9]+$"),
         "'a'.lastIndexOf('a', 7) == 1",

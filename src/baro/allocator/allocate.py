@@ -18,7 +18,7 @@ from baro.allocator.problem import Fatal, NodeProblem
 from baro.allocator.result import results
 from baro.allocator.search import OutOfWork, Search
 from baro.allocator.selectors import SelectorEngine
-from baro.allocator.topology_policy import choose, choose_best_effort
+from baro.allocator.topology_policy import choose, choose_best_effort, unimproved
 from baro.inventory import Inventory
 from baro.model.kinds.resource import ResourceClaim
 from baro.model.quantity import QuantityError
@@ -131,7 +131,12 @@ def _by_topology(
 ) -> NodeDecision:
     problem = search.problem
     graph = graph_of(problem)
-    choice = (choose if policy is Policy.TOPOLOGY else choose_best_effort)(search, graph, base)
+    try:
+        choice = (choose if policy is Policy.TOPOLOGY else choose_best_effort)(search, graph, base)
+    except OutOfWork:
+        if any(claim.topology == "required" for claim in search.plan.claims):
+            raise  # the first solution may not be one for such a claim
+        choice = unimproved(search, graph, base)
     free, island = _free_gpus(search, graph)
     if choice.refusal is not None:
         return NodeDecision(

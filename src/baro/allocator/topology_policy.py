@@ -62,6 +62,15 @@ def choose(search: Search, graph: NodeGraph | None, base: tuple[Pick, ...]) -> C
     return Choice(picks=picks, score=score, exact=exact)
 
 
+def unimproved(search: Search, graph: NodeGraph | None, base: tuple[Pick, ...]) -> Choice:
+    """A solution as it is, for when there is no work left to look for a better one."""
+    preference = tuple(_preference(search, base).values())
+    if graph is None:
+        return Choice(picks=base, score=Score(preference=preference), exact=False)
+    score = _score(search, graph, base, preference, Nearest(search, graph, base))
+    return Choice(picks=base, score=score, exact=False)
+
+
 def choose_best_effort(search: Search, graph: NodeGraph | None, base: tuple[Pick, ...]) -> Choice:
     """What NVIDIA's device plugin would take of the GPUs, claim by claim; the first fit where constraints of
     the claims forbid that. A claim that requires one island is left to ``choose``."""

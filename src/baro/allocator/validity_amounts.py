@@ -80,10 +80,11 @@ class Amounts:
 
     def groups(self, results: Results) -> Iterator[str]:
         """Devices of one counter set have a group in common, or none of them has any; checked where a device
-        joined."""
+        joined, and where those in use before went together."""
         joining = self._joining(results)
         for pool in {key[:2]: key for key in joining}.values():
             members: dict[str, list[frozenset[str]]] = defaultdict(list)
+            before: dict[str, list[frozenset[str]]] = defaultdict(list)
             touched: set[str] = set()
             for device in (d for item in self.pools[pool[:2]] for d in item.spec.devices):
                 key = (*pool[:2], device.name)
@@ -91,9 +92,10 @@ class Amounts:
                     members[part.counter_set].append(frozenset(part.compatibility_groups))
                     if key in joining:
                         touched.add(part.counter_set)
+                    if key in self.held:
+                        before[part.counter_set].append(frozenset(part.compatibility_groups))
             for name in touched:
-                some = [groups for groups in members[name] if groups]
-                if some and (len(some) < len(members[name]) or not frozenset.intersection(*some)):
+                if _go_together(before[name]) and not _go_together(members[name]):
                     yield f"devices of counter set {name} of pool {pool[0]}/{pool[1]} have no group in common"
 
     def capacity(self, results: Results) -> Iterator[str]:
@@ -163,3 +165,9 @@ def by_full_name(values: dict[str, Any], driver: str) -> dict[str, Any]:
 
 def name_of(result: DeviceRequestAllocationResult) -> str:
     return f"{result.driver}/{result.pool}/{result.device}"
+
+
+def _go_together(devices: list[frozenset[str]]) -> bool:
+    """Whether devices of one counter set with these groups may be in use at the same time."""
+    some = [groups for groups in devices if groups]
+    return not some or (len(some) == len(devices) and bool(frozenset.intersection(*some)))

@@ -160,7 +160,7 @@ class Planner:
         for obj in done.seen:
             self.view.ahead(obj)
         for obj in done.gone:
-            self.view.deleted(obj)
+            self.view.removed(obj)
         if isinstance(done.action, Allocate) and done.outcome is Outcome.DONE:
             now = self._utc()
             for obj in done.seen:

@@ -67,6 +67,8 @@ class View:
         self.outlived: set[DeviceKey] = set()
         """Devices that one of several holders gave back and another still holds, as far as this view has seen
         it: kube-scheduler takes them for free."""
+        self._removed: set[str] = set()
+        """Uids of taint rules that baro has deleted and whose end no watch has told yet."""
         self._requests: dict[str, dict[str, int]] = {}
         self._owned: dict[str, dict[Key, ResourceClaim]] = {}
 
@@ -123,6 +125,8 @@ class View:
     def observed(self, obj: KubeObject) -> None:
         """News of a watch or list. Older than what baro wrote itself: skipped."""
         key, kind = key_of(obj), type(obj)
+        if obj.metadata.uid in self._removed:
+            return
         held = self._objects[kind].get(key)
         if held is not None and held.metadata.uid == obj.metadata.uid and _newer(held, obj):
             return
@@ -146,8 +150,18 @@ class View:
         if isinstance(obj, ResourceClaim | DeviceTaintRule):
             self.pending[key_of(obj)] = obj.metadata.resource_version
 
+    def removed(self, obj: KubeObject) -> None:
+        """The server said that the object is gone: ahead of the watch, which may still tell of before."""
+        if isinstance(obj, DeviceTaintRule):
+            self._removed.add(obj.metadata.uid)
+        self._drop(obj)
+
     def deleted(self, obj: KubeObject) -> None:
         """A watch told that the object is gone. A newer one of the same name stays."""
+        self._removed.discard(obj.metadata.uid)
+        self._drop(obj)
+
+    def _drop(self, obj: KubeObject) -> None:
         held = self._objects[type(obj)].get(key_of(obj))
         if held is not None and held.metadata.uid == obj.metadata.uid:
             self._forget(type(obj), key_of(obj))

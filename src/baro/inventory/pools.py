@@ -189,6 +189,8 @@ def _pool(  # noqa: PLR0913
         ]
         incomplete = len(known) != group[0].slice_count
     slices = sorted(group, key=lambda record: record.name)
+    here = {record.name for record in group}
+    elsewhere = sorted((r for r in known if r.name not in here), key=lambda record: record.name)
     rows: list[int] = []
     on_node: list[bool | str] = []
     slice_of: list[int] = []
@@ -201,7 +203,7 @@ def _pool(  # noqa: PLR0913
         name=key[1],
         generation=generation,
         slices=tuple(slices),
-        counter_slices=tuple(known),
+        counter_slices=(*slices, *elsewhere),
         rows=tuple(rows),
         on_node=tuple(on_node),
         slice_of=tuple(slice_of),

@@ -62,13 +62,18 @@ def _check_values(
                 problems.invalid(f"{path}[{index}]", str(value), text)
     if not too_many:
         fractional = problems.rules.on("DRAFractionalCapacityRange")
-        keys = [_decimal(value) if fractional else str(value.value()) for value in values]
+        keys = [_decimal(value) if fractional else str(_wrapped(value.value())) for value in values]
         for index, key in enumerate(keys):
             if key in keys[:index]:
                 problems.duplicate(f"{path}[{index}]", key)
     # Over the limit the server does not look at the values, so it does not find the default among them.
     if too_many or default not in values:
         problems.invalid(path, str(default), "default value is not valid according to the requestPolicy")
+
+
+def _wrapped(number: int) -> int:
+    """``number`` in 64 bits, as the server counts."""
+    return (number + _MAX_INT64 + 1) % 2**64 - _MAX_INT64 - 1
 
 
 def _decimal(value: Quantity) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from baro.model.validation.causes import Problems
+from baro.model.validation.causes import Cause, Problems
 from baro.model.validation.device import effects
 from baro.model.validation.names import (
     byte_size,
@@ -134,16 +134,29 @@ def _check_request(
             _check_alternatives(problems, request, path, cel, constraints)
             _check_exact(problems, exactly, f"{path}.exactly", cel)
         problems.invalid(path, None, f"{_ONE_REQUEST}, but multiple fields are set")
-        declared_only = Problems(problems.rules)
-        _check_exact(declared_only, exactly, f"{path}.exactly", None)
-        _check_alternatives(declared_only, request, path, None, constraints)
         if problems.rules.declarative:
-            problems.declared.absorb(declared_only.declared.causes)
+            problems.declared.absorb(_declared_of_both(problems, request, path, constraints))
     elif exactly is not None:
         _check_exact(problems, exactly, f"{path}.exactly", cel)
         _check_derived(problems, exactly, f"{path}.exactly", cel, _named(constraints, name))
     else:
         _check_alternatives(problems, request, path, cel, constraints)
+
+
+def _declared_of_both(
+    problems: Problems, request: Mapping[str, Any], path: str, constraints: Sequence[Mapping[str, Any]]
+) -> tuple[Cause, ...]:
+    """What declared rules say of a request that has both forms, in the order of its version's fields."""
+    found, exactly = Problems(problems.rules), request["exactly"]
+    tolerations: Sequence[Mapping[str, Any]] = ()
+    if problems.rules.version == "v1beta1":  # there they come after the alternatives
+        tolerations = exactly.get("tolerations", ())
+        exactly = {name: value for name, value in exactly.items() if name != "tolerations"}
+    _check_exact(found, exactly, f"{path}.exactly", None)
+    _check_alternatives(found, request, path, None, constraints)
+    for index, toleration in enumerate(tolerations):
+        check_toleration(found, toleration, f"{path}.exactly.tolerations[{index}]")
+    return found.declared.causes
 
 
 def _check_alternatives(

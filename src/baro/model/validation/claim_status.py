@@ -88,7 +88,7 @@ def _check_change(
     if allocated is None:
         names = RequestNames(new.get("spec", {}).get("devices", {}).get("requests", ()))
         _check_allocation(problems, allocation, names)
-    elif not same(allocation, allocated, "AllocationResult"):
+    elif _has_fraction(allocation) or not same(allocation, allocated, "AllocationResult"):
         if problems.rules.declarative:
             problems.declared.invalid("status.allocation", None, "field cannot be modified once set")
         else:
@@ -96,6 +96,11 @@ def _check_change(
                 allocation, "resource.k8s.io/v1", "AllocationResult", problems.rules.kube_version
             )
             problems.invalid("status.allocation", shown, "field is immutable")
+
+
+def _has_fraction(allocation: Mapping[str, Any]) -> bool:
+    """Whether its time is no whole second. That is never stored, so it is never the one that is there."""
+    return re.search(r"[.,]0*[1-9]", allocation.get("allocationTimestamp") or "") is not None
 
 
 # --- consumers -------------------------------------------------------------------------------------------
@@ -260,18 +265,24 @@ def _check_device(
 
 
 def _check_network(problems: Problems, network: Mapping[str, Any], path: str) -> None:
-    limits = (("interfaceName", MAX_INTERFACE_BYTES), ("hardwareAddress", MAX_HARDWARE_BYTES))
-    for field, limit in limits:
-        if byte_size(network.get(field, "")) > limit:
-            problems.declared.too_long(f"{path}.{field}", limit)
+    _check_length(problems, network, path, "interfaceName", MAX_INTERFACE_BYTES)
+    declared_order = problems.rules.declarative  # that of the fields, which was not the order by hand
+    if not declared_order:
+        _check_length(problems, network, path, "hardwareAddress", MAX_HARDWARE_BYTES)
     addresses = network.get("ips", ())
-    if problems.declared.too_many(f"{path}.ips", len(addresses), MAX_IPS):
-        return
-    for index, address in enumerate(addresses):
-        _check_address(problems, address, f"{path}.ips[{index}]")
-    for index, address in enumerate(addresses):
-        if address in addresses[:index]:
-            problems.declared.duplicate(f"{path}.ips[{index}]", address)
+    if not problems.declared.too_many(f"{path}.ips", len(addresses), MAX_IPS):
+        for index, address in enumerate(addresses):
+            _check_address(problems, address, f"{path}.ips[{index}]")
+        for index, address in enumerate(addresses):
+            if address in addresses[:index]:
+                problems.declared.duplicate(f"{path}.ips[{index}]", address)
+    if declared_order:
+        _check_length(problems, network, path, "hardwareAddress", MAX_HARDWARE_BYTES)
+
+
+def _check_length(problems: Problems, network: Mapping[str, Any], path: str, field: str, limit: int) -> None:
+    if byte_size(network.get(field, "")) > limit:
+        problems.declared.too_long(f"{path}.{field}", limit)
 
 
 def _check_address(problems: Problems, address: str, path: str) -> None:

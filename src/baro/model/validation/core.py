@@ -82,11 +82,21 @@ def _check_resources(problems: Problems, status: Mapping[str, Any]) -> None:
     amounts = {"capacity": capacity, "allocatable": status.get("allocatable") or capacity}
     for field, resources in amounts.items():
         for name, raw in resources.items():
-            quantity, path = Quantity.parse(raw), f"status.{field}.{name}"
+            quantity, path = Quantity.parse(raw), f"status.{field}" + (f".{name}" if name else "[]")
             if quantity.sign < 0:
                 problems.invalid(path, str(quantity), "must be greater than or equal to 0")
-            if _is_counted(name) and quantity.milli_value() % 1000:
+            if _is_counted(name) and _milli(quantity) % 1000:
                 problems.invalid(path, str(quantity), "must be an integer")
+
+
+def _milli(quantity: Quantity) -> int:
+    """Thousandths as the server counts them: in 64 bits, whose overflow it does not see."""
+    exact = quantity.milli_value()
+    if -(2**63) <= exact < 2**63:
+        return exact
+    if quantity.small and quantity.exponent > 0 and quantity.exponent not in (3, 6):
+        return 0
+    return (exact + 2**63) % 2**64 - 2**63
 
 
 def _is_counted(resource: str) -> bool:

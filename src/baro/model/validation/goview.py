@@ -15,6 +15,8 @@ from baro.model.quantity import Quantity
 from baro.model.schema import Field, TypeRef, object_type, resolve
 from baro.model.validation.rules import parse
 
+_LISTS: Final = frozenset({"array"})
+_LISTS_AND_MAPS: Final = frozenset({"array", "map"})
 _ZERO: Final[Mapping[str, Any]] = {
     "string": "", "int32": 0, "int64": 0, "float": 0, "bool": False, "quantity": "0",
 }  # fmt: skip
@@ -69,18 +71,25 @@ def without_empty_lists(value: Mapping[str, Any], type_name: str) -> dict[str, A
     return kept
 
 
-def _without_empty(value: Any, type_: TypeRef) -> Any:
+def without_empty(value: Mapping[str, Any], group_version: str, type_name: str) -> dict[str, Any]:
+    """``value`` without empty lists and maps, which the server's comparisons take as absent."""
+    shape = TypeRef("object", "", object_type(group_version, type_name).ref)
+    kept: dict[str, Any] = _without_empty(value, shape, _LISTS_AND_MAPS)
+    return kept
+
+
+def _without_empty(value: Any, type_: TypeRef, kinds: frozenset[str] = _LISTS) -> Any:
     if type_.kind == "object" and type_.ref and isinstance(value, Mapping):
         fields = resolve(type_.ref).fields
         return {
-            key: _without_empty(item, fields[key].type) if key in fields else item
+            key: _without_empty(item, fields[key].type, kinds) if key in fields else item
             for key, item in value.items()
-            if item != [] or key not in fields or fields[key].type.kind != "array"
+            if item not in ([], {}) or key not in fields or fields[key].type.kind not in kinds
         }
     if type_.kind == "array" and type_.items and isinstance(value, list | tuple):
-        return [_without_empty(item, type_.items) for item in value]
+        return [_without_empty(item, type_.items, kinds) for item in value]
     if type_.kind == "map" and type_.items and isinstance(value, Mapping):
-        return {key: _without_empty(item, type_.items) for key, item in value.items()}
+        return {key: _without_empty(item, type_.items, kinds) for key, item in value.items()}
     return value
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from baro.model.validation.causes import Problems
-from baro.model.validation.goview import internal
+from baro.model.validation.goview import internal, without_empty
 from baro.model.validation.metadata import check_metadata, check_metadata_update
 from baro.model.validation.names import dns_subdomain, label_key
 from baro.model.validation.pod import check_spec
@@ -28,6 +28,8 @@ _SYSTEM_CONDITIONS: Final = frozenset({"PodScheduled", "Ready", "Initialized"})
 _TERMS: Final = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
+_NO_RESOURCES: Final[tuple[str, Mapping[str, Any]]] = ("resources", {})
+"""A struct that is no pointer: as good as absent."""
 _NO_TERMS: Final[tuple[Body, ...]] = ()
 """Where none are given, which the server tells from an empty list."""
 
@@ -141,18 +143,18 @@ def _fixed(spec: Body, before: Body, *, gated: bool) -> dict[str, Any]:
         before.get("terminationGracePeriodSeconds"),
     ):
         free.add("terminationGracePeriodSeconds")
-    # Empty lists and maps are as good as none; an empty affinity is one.
-    fixed = {
-        name: value
-        for name, value in spec.items()
-        if name not in free and (value not in ([], {}) or name == "affinity")
-    }
+    plain = without_empty(spec, "v1", "PodSpec")
+    fixed = {name: value for name, value in plain.items() if name not in free}
     if gated:  # of an affinity only the nodes' part is open
         fixed["affinity"] = {k: v for k, v in spec.get("affinity", {}).items() if k != "nodeAffinity" and v}
     for field in ("containers", "initContainers"):
         fixed[field] = [
-            {key: value for key, value in container.items() if key != "image"}
-            for container in spec.get(field, ())
+            {
+                key: value
+                for key, value in container.items()
+                if key != "image" and (key, value) != _NO_RESOURCES
+            }
+            for container in plain.get(field, ())
         ]
     return fixed
 
