@@ -21,7 +21,7 @@ def command(keep: bool, port: int, verbose: bool) -> int:
 
     Machines, scheduler and kubelet are simulated; discovery, publishing, planning and the API are not.
     """
-    from baro.cli.lint import print_findings  # noqa: PLC0415 - a lazy module imports on use
+    from baro.cli.lint_output import print_findings  # noqa: PLC0415 - a lazy module imports on use
     from baro.demo.cluster import DemoCluster  # noqa: PLC0415
     from baro.demo.story import Story  # noqa: PLC0415
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from baro.cli.lint_work import Work, exit_code
 from baro.cli.output import progress
 from baro.model.findings import Finding
 
 if TYPE_CHECKING:
-    from baro.cli.lint import Work
     from baro.diagnosis.lint.fixing import Fixed
     from baro.diagnosis.lint.manifest import Manifest
     from baro.model.load import Loaded
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 def mend(work: Work, *, write: bool, show_diff: bool) -> int:
     """Mends every file of the call. Exit code 1 when findings at or above ``--fail-on`` are left."""
-    from baro.cli.lint import exit_code  # noqa: PLC0415 - this module is imported by that one
     from baro.diagnosis.lint.manifest import Manifest  # noqa: PLC0415 - a lazy module imports on use
 
     files = _by_text(work.documents)

@@ -18,7 +18,7 @@ from baro.model.kinds.resource import DeviceClass, DeviceTaintRule, ResourceSlic
 from baro.model.load import Loaded
 
 if TYPE_CHECKING:
-    from baro.cli.lint import Settings
+    from baro.cli.lint_settings import Settings
     from baro.diagnosis.lint import Judged
 
 _KINDS: tuple[type[KubeObject], ...] = (ResourceSlice, DeviceClass, DeviceTaintRule, Namespace)

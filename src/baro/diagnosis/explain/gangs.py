@@ -54,10 +54,7 @@ def gang_answer(world: World, pod: Pod) -> GangAnswer | None:
             return GangAnswer(notes=(f"{note}the pod has no gate {PLACEMENT_GATE}",))
         return GangAnswer(notes=(f"{note}the pod is kube-scheduler's, and it knows no {key[0]}",))
     planner = gated(pod)
-    known = world.gang_answers.get((*key, planner))
-    if known is None:
-        known = world.gang_answers[(*key, planner)] = _answer(world, key, planner=planner)
-    return known
+    return world.once(("gang", *key, planner), lambda: _answer(world, key, planner=planner))
 
 
 def with_gang(

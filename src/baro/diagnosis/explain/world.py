@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -18,7 +18,6 @@ from baro.allocator import DEFAULT_1_37, Features, SelectorEngine, cel_engine
 from baro.diagnosis.evidence import Evidence
 from baro.diagnosis.explain.rules.room import with_whole
 from baro.diagnosis.explain.rules.storage import Storage, storage
-from baro.diagnosis.explain.rules.volumes import users_of_volumes
 from baro.diagnosis.explain.rules.wire import NO_WISH, Term, Wishes, wishes
 from baro.inventory import Inventory, Snapshot
 from baro.model import pods
@@ -27,10 +26,7 @@ from baro.model.kinds.core import Event, Pod
 from baro.model.kinds.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from baro.placement.gang.objects import Groups
 
-if TYPE_CHECKING:
-    from baro.diagnosis.explain.gangs import GangAnswer
-    from baro.diagnosis.explain.rules import Rules
-
+T = TypeVar("T")
 Key = tuple[str, str]
 """(namespace, name); files without a namespace mean ``default``, as kubectl does."""
 
@@ -64,10 +60,13 @@ class World:
         self.pods: dict[Key, Pod] = {key_of(pod): pod for pod in snapshot.pods}
         self.claims: dict[Key, ResourceClaim] = {key_of(claim): claim for claim in snapshot.claims}
         self.templates = {key_of(template): template for template in evidence.templates}
-        self.gang_answers: dict[tuple[str, str, str, bool], GangAnswer] = {}
-        """Answers for gangs as a whole, once for all their pods."""
-        self.rules: dict[int, tuple[Pod, Rules]] = {}
-        """Rules of the pods that were asked about, by identity of the object; see ``rules_of``."""
+        self._found: dict[tuple[object, ...], object] = {}
+
+    def once(self, about: tuple[object, ...], find: Callable[[], T]) -> T:
+        """What ``find`` gives, asked once for the same ``about``, whose first item says what it is."""
+        if about not in self._found:
+            self._found[about] = find()
+        return cast("T", self._found[about])
 
     @cached_property
     def groups(self) -> Groups:
@@ -115,8 +114,14 @@ class World:
 
     @cached_property
     def users_of_volume(self) -> Mapping[Key, Key]:
-        """PVC → a bound pod that has it."""
-        return users_of_volumes(self)
+        """PVC → a pod that runs with it. Pods of nodes that are not in the evidence do not count."""
+        found: dict[Key, Key] = {}
+        for name in self.inventory.nodes:
+            for pod in self.bound.get(name, ()):
+                key = key_of(pod)
+                for claim, _ in self.wishes.of.get(key, NO_WISH).volumes:
+                    found.setdefault((key[0], claim), key)
+        return found
 
     # --- devices and nodes --------------------------------------------------------------------------------
 
@@ -252,10 +257,7 @@ class World:
         """Extended resource name → the class that serves it: explicit names, the newest class first and then
         by name; and the implicit name of every class (KEP-5004)."""
         found: dict[str, DeviceClass] = {}
-        for item in sorted(
-            self.snapshot.classes,
-            key=lambda item: (item.metadata.creation_timestamp or "", item.metadata.name),
-        ):
+        for item in sorted(self.snapshot.classes, key=_age_and_name):
             name = item.spec.extended_resource_name
             if name:
                 before = found.get(name)

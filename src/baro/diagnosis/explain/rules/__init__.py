@@ -107,8 +107,5 @@ class Rules:
 
 
 def rules_of(world: World, pod: Pod) -> Rules:
-    """The rules of a pod, computed once for each pod object."""
-    known = world.rules.get(id(pod))
-    if known is None or known[0] is not pod:
-        known = world.rules[id(pod)] = (pod, Rules(world, pod))
-    return known[1]
+    """The rules of a pod, computed once for each pod object, which they keep alive."""
+    return world.once(("rules", id(pod)), lambda: Rules(world, pod))

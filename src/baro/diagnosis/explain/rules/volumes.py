@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from baro.diagnosis.explain.rejection import Rejection
 from baro.diagnosis.explain.result import Cause, Step
 from baro.diagnosis.explain.rules.labels import selects
-from baro.diagnosis.explain.rules.storage import Key, Storage
-from baro.diagnosis.explain.rules.wire import NO_WISH, Volume, VolumeClaim, Wish
+from baro.diagnosis.explain.rules.storage import Storage
+from baro.diagnosis.explain.rules.wire import Volume, VolumeClaim, Wish
 from baro.inventory.node_selection import NodeSelectorError, matches
 from baro.model import pods
 from baro.model.kinds.core import Node, Pod
@@ -369,14 +369,3 @@ def _is_for(volume: Volume, claim: VolumeClaim) -> bool:
         and (ref.namespace or "default") == (claim.metadata.namespace or "default")
         and (not ref.uid or ref.uid == claim.metadata.uid)
     )
-
-
-def users_of_volumes(world: World) -> dict[Key, Key]:
-    """PVC → a pod that runs with it. Pods of nodes that are not in the evidence do not count."""
-    found: dict[Key, Key] = {}
-    for name in world.inventory.nodes:
-        for pod in world.bound.get(name, ()):
-            key = world.key(pod)
-            for claim, _ in world.wishes.of.get(key, NO_WISH).volumes:
-                found.setdefault((key[0], claim), key)
-    return found
