@@ -34,7 +34,16 @@ def test_the_same_message_is_counted_also_by_another_process() -> None:
     assert event.first_timestamp == "2026-01-01T00:00:00Z"
 
 
-def test_another_message_or_another_pod_is_another_event() -> None:
+def test_another_warning_for_the_same_reason_takes_the_place_of_the_last_one() -> None:
+    api = FakeApi()
+    about = pod(api)
+    for message in ("2 of 4 nodes are full", "3 of 4 nodes are full"):
+        recorder(api).record(about, reason="NoPlacement", message=message, type_="Warning")
+    [event] = api.list(Event).items
+    assert (event.message, event.count) == ("3 of 4 nodes are full", 2)
+
+
+def test_what_happened_twice_in_different_words_or_to_another_pod_is_another_event() -> None:
     api = FakeApi()
     about = pod(api)
     events = recorder(api)

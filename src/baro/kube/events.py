@@ -1,7 +1,9 @@
-"""Events on objects, the same one counted rather than repeated.
+"""Events on objects, counted rather than repeated. A normal event says what happened, and stays; a warning
+says what is wrong now, and its latest message takes the place of the one before.
 
-The name of an event is a digest of what it says about which object, so a restarted process goes on
-counting where the last one stopped. Events are an explanation for people: losing one never matters.
+The name of an event is a digest of what it says about which object, so a restarted process goes on counting
+where the last one stopped. That of a warning leaves out the message: a pod that waits for hours, told
+otherwise whenever the cluster changes, has one event and not hundreds. Losing an event never matters.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class EventRecorder:
         """
         message = message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 1] + "…"
         namespace = about.metadata.namespace or "default"
-        text = "\0".join((about.metadata.uid, self._component, type_, reason, message))
+        said = "" if type_ == "Warning" else message
+        text = "\0".join((about.metadata.uid, self._component, type_, reason, said))
         name = f"{about.metadata.name[:200].rstrip('-.')}.{hashlib.sha256(text.encode()).hexdigest()[:16]}"
         now = rfc3339(self._utc())
         try:
@@ -50,15 +53,15 @@ class EventRecorder:
                 Event, namespace, self._body(about, name, namespace, now, reason, message, type_)
             )
         except AlreadyExistsError:
-            self._count(namespace, name, now)
+            self._count(namespace, name, message, now)
         except (NotFoundError, ConflictError, ApiError):
             return
 
-    def _count(self, namespace: str, name: str, now: str) -> None:
+    def _count(self, namespace: str, name: str, message: str, now: str) -> None:
         try:
             old = self._api.get(Event, namespace, name)
             # Unguarded on purpose: two writers that count at once may lose one, nobody waits for it.
-            body = {"count": max(old.count, 1) + 1, "lastTimestamp": now}
+            body = {"message": message, "count": max(old.count, 1) + 1, "lastTimestamp": now}
             self._api.patch_merge(Event, namespace, name, body)
         except ApiError:
             return
