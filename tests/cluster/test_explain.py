@@ -23,10 +23,10 @@ from tests.support.real_access import Cluster, ExternalCluster, eventually
 
 Crowd = tuple[KubeClient, str]
 """A client and the namespace of the pods."""
-WAIT_S = 60.0
+WAIT_S = 120.0
 SCENES = (*pending.scenes(), *rules.scenes())
 HOLDERS = (*pending.holders(), *rules.holders())
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

@@ -57,7 +57,7 @@ def test_nothing_survives_a_supervisor_that_is_told_to_end(number: signal.Signal
         assert len(told["pids"]) == 2
         supervisor.send_signal(number)
         supervisor.communicate(timeout=30)
-    eventually(lambda: not any(map(alive, told["pids"])), "all programs ended", timeout_s=20)
+    eventually(lambda: not any(map(alive, told["pids"])), "all programs ended")
     if number is signal.SIGINT:
         assert not Path(told["folder"]).exists()
 

@@ -188,7 +188,7 @@ class RunningPlanner:
 
     def stop(self) -> None:
         self._controller.stop()
-        self._thread.join(timeout=20)
+        self._thread.join(timeout=120)
         assert not self.alive, "the planner does not stop"
         self._client.close()
 
@@ -212,7 +212,7 @@ class PlannerProcess:
     def kill(self) -> str:
         """SIGKILL; gives what it had said. Calling it twice is fine."""
         self._process.kill()
-        self._process.wait(timeout=10)
+        self._process.wait(timeout=60)
         if self._output.closed:
             return ""
         said = self.said()
@@ -227,5 +227,5 @@ class PlannerProcess:
         """SIGTERM once it is up: it must end by itself, with success."""
         eventually(lambda: "watching" in self.said() or self._process.poll() is not None, "it is up")
         self._process.terminate()
-        code = self._process.wait(timeout=20)
+        code = self._process.wait(timeout=120)
         assert code == 0, self.kill()

@@ -19,7 +19,7 @@ class EmbeddedSite:
     ``outages``: the server is going to be away at times, and the stand-ins may say so.
     """
 
-    wait_s = 60.0
+    wait_s = 120.0
     simulated = True
 
     def __init__(self, url: str, *, outages: bool = False) -> None:

@@ -45,7 +45,7 @@ class Cluster:
     # --- kubectl -------------------------------------------------------------------------------------------
 
     def kubectl(
-        self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None, timeout_s: float = 60
+        self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None, timeout_s: float = 120
     ) -> str:
         """What kubectl prints; ``KubectlError`` with its words when it fails."""
         done = subprocess.run(
@@ -160,7 +160,7 @@ def kubectl_path() -> str:
     return found
 
 
-def eventually(probe: Callable[[], T | None], what: str, *, timeout_s: float = 30.0) -> T:
+def eventually(probe: Callable[[], T | None], what: str, *, timeout_s: float = 120.0) -> T:
     """The first result that is not ``None`` or false, asked for again and again; else ``AssertionError``.
 
     The only waiting in tests against servers that answer in their own time.

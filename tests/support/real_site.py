@@ -20,7 +20,7 @@ SYSTEM = "baro-system"
 class RealSite:
     """The real control plane. Agents' tokens are bound to a pod on their node, as a DaemonSet's are."""
 
-    wait_s = 60.0
+    wait_s = 120.0
     simulated = False
 
     def __init__(self, cluster: Cluster) -> None:
