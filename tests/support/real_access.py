@@ -45,7 +45,11 @@ class Cluster:
     # --- kubectl -------------------------------------------------------------------------------------------
 
     def kubectl(
-        self, *arguments: str, stdin: str | None = None, kubeconfig: Path | None = None, timeout_s: float = 120
+        self,
+        *arguments: str,
+        stdin: str | None = None,
+        kubeconfig: Path | None = None,
+        timeout_s: float = 120,
     ) -> str:
         """What kubectl prints; ``KubectlError`` with its words when it fails."""
         done = subprocess.run(
