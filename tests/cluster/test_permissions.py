@@ -10,8 +10,8 @@ from baro.agent.cluster import ClusterSlices, node_uid
 from baro.agent.publisher import Publisher
 from baro.agent.slices import desired_slices, node_topology
 from baro.controller.placer import with_policy
-from baro.controller.planner import Settings
 from baro.controller.reconcile import Planner
+from baro.controller.terms import Settings
 from baro.kube.client import KubeClient
 from baro.model.errors import BaroError, ForbiddenError
 from baro.model.kinds.baro import NodeTopology

@@ -12,7 +12,6 @@ from baro.controller.reconcile import LEFTOVER_S, Planner
 from baro.model.kinds.core import Node, Pod
 from baro.model.kinds.resource import DeviceClass, ResourceClaim, ResourceSlice
 from tests.support.controller import FINALIZER, Cluster, judge, other_writer_allocates
-from tests.support.kube import Killed, Write
 
 
 def look(planner: Planner, cluster: Cluster, seconds: float = 0.0) -> None:
@@ -309,15 +308,7 @@ def test_a_claim_of_a_pod_that_no_longer_fits_does_not_keep_the_finalizer() -> N
     cluster.node("a", 2)
     cluster.claim("c", 2)
     cluster.pod("p", "c")
-    api = cluster.fake.other()
-
-    def at_ungating(write: Write) -> None:
-        if write.kind is Pod:
-            raise Killed("ahead of the ungating")
-
-    api.before = at_ungating
-    with pytest.raises(Killed):
-        cluster.planner(api).settle()
+    cluster.planner_killed_ahead_of_a_pod()
     cluster.api.delete(Node, "", "a")
     planner = cluster.planner()
     look(planner, cluster)

@@ -21,15 +21,7 @@ def contested(cluster: Cluster, gpus: int = 1) -> None:
     cluster.claim("ours", gpus)
     cluster.claim("theirs", gpus)
     cluster.pod("p", "ours")
-    api = cluster.fake.other()
-
-    def before(write: Write) -> None:
-        if write.kind is Pod:
-            raise Killed("ahead of the ungating")
-
-    api.before = before
-    with pytest.raises(Killed):
-        cluster.planner(api).settle()
+    cluster.planner_killed_ahead_of_a_pod()
     other_writer_allocates(cluster, "theirs", *cluster.devices("ours"))
     pod = cluster.pod("q", "theirs", gated=False, nodeName="a")
     consumer = {"resource": "pods", "name": "q", "uid": pod.metadata.uid}

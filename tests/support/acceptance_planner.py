@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from baro.controller.placer import with_policy
-from baro.controller.planner import Settings
 from baro.controller.reconcile import Planner
 from baro.controller.runner import Controller
+from baro.controller.terms import Settings
 from baro.kube.api import KubeApi, Listed, WatchStream
 from baro.kube.client import KubeClient
 from baro.kube.lease import Elector

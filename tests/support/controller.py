@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+import pytest
 
 from baro.controller.placer import Choice
 from baro.controller.reconcile import Planner
@@ -37,7 +38,7 @@ from baro.model.kinds.resource import (
     ResourceClaim,
     ResourceSlice,
 )
-from tests.support.kube import FakeApi
+from tests.support.kube import FakeApi, Killed, Write
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 GATE = "baro.dev/placement"
@@ -104,6 +105,18 @@ class Cluster:
     def planner(self, api: KubeApi | None = None, *, writers: int = 1) -> Planner:
         """A planner that has just started and remembers nothing."""
         return Planner(api or self.fake.other(), first_free, utc=self.clock, writers=writers)
+
+    def planner_killed_ahead_of_a_pod(self) -> None:
+        """A planner that settles until it is about to write to a pod, and is killed there."""
+        api = self.fake.other()
+
+        def before(write: Write) -> None:
+            if write.kind is Pod:
+                raise Killed("ahead of the ungating")
+
+        api.before = before
+        with pytest.raises(Killed):
+            self.planner(api).settle()
 
     # --- objects -------------------------------------------------------------------------------------------
 

@@ -54,10 +54,12 @@ class _Local(msgspec.Struct, frozen=True):
 
 def estimate(tree: Node) -> Bounds:
     """Bounds of the cost of a checked tree. The caller provides for a deep Python stack."""
-    return _Estimator().cost(tree)
+    return Estimator().cost(tree)
 
 
-class _Estimator:
+class Estimator:
+    """One estimate. Whoever knows of other sizes than a device's gives them in a subclass."""
+
     def __init__(self) -> None:
         self.paths: dict[int, FieldPath] = {}
         self.sizes: dict[int, Bounds] = {}

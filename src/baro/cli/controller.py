@@ -63,8 +63,8 @@ def command(  # noqa: PLR0913 - one parameter an option
     """
     from baro.controller.event_queue import EventQueue  # noqa: PLC0415 - NumPy only when it runs
     from baro.controller.placer import with_policy  # noqa: PLC0415
-    from baro.controller.planner import Settings  # noqa: PLC0415
     from baro.controller.reconcile import Planner  # noqa: PLC0415
+    from baro.controller.terms import Settings  # noqa: PLC0415
     from baro.kube.client import KubeClient  # noqa: PLC0415
     from baro.kube.events import EventRecorder  # noqa: PLC0415
 

@@ -34,12 +34,10 @@ from baro.controller.marks import intent
 from baro.controller.placer import Placer
 from baro.controller.shields import missing, needed, superfluous
 from baro.controller.soundness import bad
-from baro.controller.terms import Memory, Quiet, Settings
+from baro.controller.terms import Memory, Settings
 from baro.controller.view import View
 from baro.model.kinds.core import Pod
 from baro.model.names import REASON_ANNOTATION
-
-__all__ = ["Memory", "Quiet", "Settings", "plan"]
 
 
 def plan(

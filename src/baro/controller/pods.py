@@ -11,8 +11,7 @@ from __future__ import annotations
 from baro.inventory.node_selection import NodeSelectorError, matches
 from baro.inventory.taints import tolerated
 from baro.model.kinds.core import Node, NodeSelector, Pod, Taint
-from baro.model.names import PLACEMENT_GATE
-from baro.model.pods import Amounts, claim_refs, done, owned_by, requests
+from baro.model.pods import Amounts, claim_refs, done, gated, owned_by, requests
 from baro.model.quantity import Quantity
 
 __all__ = [
@@ -27,11 +26,6 @@ __all__ = [
     "selects",
     "short_of",
 ]
-
-
-def gated(pod: Pod) -> bool:
-    """Whether the pod waits for baro."""
-    return any(gate.name == PLACEMENT_GATE for gate in pod.spec.scheduling_gates)
 
 
 def short_of(asked: Amounts, used: Amounts, node: Node) -> str | None:

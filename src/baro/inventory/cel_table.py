@@ -35,9 +35,7 @@ class CelTable:
         """By identity of the column: code → why the value cannot be converted. Empty in a sound cluster."""
         self._codes_of: dict[int, tuple[int, dict[object, int]]] = {}
         """By identity of the column: how many codes are in the index, and code by type and value."""
-        self._needed: WeakKeyDictionary[Computation, tuple[int, list[tuple[Column, bool]]]] = (
-            WeakKeyDictionary()
-        )
+        self._needed: _Needed = WeakKeyDictionary()
         """Program → number of columns when it was looked at, and those it needs, with whether their presence
         is all."""
         self._revision = -1

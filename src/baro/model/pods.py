@@ -14,6 +14,7 @@ import msgspec
 from baro.model.kinds.base import ObjectMeta
 from baro.model.kinds.core import Container, Pod
 from baro.model.kinds.resource import ResourceClaim, ResourceClaimTemplate
+from baro.model.names import PLACEMENT_GATE
 from baro.model.quantity import Quantity, QuantityError
 
 POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
@@ -43,6 +44,11 @@ class ClaimRef(msgspec.Struct, frozen=True):
 def done(pod: Pod) -> bool:
     """Whether the pod has ended and uses nothing any more."""
     return pod.status.phase in ("Succeeded", "Failed")
+
+
+def gated(pod: Pod) -> bool:
+    """Whether the pod waits for baro's planner."""
+    return any(gate.name == PLACEMENT_GATE for gate in pod.spec.scheduling_gates)
 
 
 def claim_refs(pod: Pod, owned: Iterable[ResourceClaim] = ()) -> tuple[ClaimRef, ...]:

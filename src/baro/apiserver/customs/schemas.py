@@ -15,11 +15,10 @@ from typing import Any, Final
 import re2  # type: ignore[import-untyped] # google-re2 ships no types
 
 from baro.apiserver.rules import Correlated
+from baro.apiserver.rules.declared import Schema, subschema
 from baro.apiserver.status import Cause
 from baro.model.gotext import go_quote
 from baro.model.validation.causes import shown
-
-Schema = Mapping[str, Any]
 
 _OPEN: Final = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED: Final = "x-kubernetes-embedded-resource"
@@ -36,7 +35,7 @@ def without_unknown(value: Any, schema: Schema, *, root: bool = False) -> Any:
                 kept[name] = without_unknown(item, below)
         return kept
     if isinstance(value, list | tuple):
-        items = _schema(schema.get("items"))
+        items = subschema(schema.get("items"))
         return [without_unknown(item, items) if items is not None else copy.deepcopy(item) for item in value]
     return value
 
@@ -51,7 +50,7 @@ def unknown_fields(value: Any, schema: Schema, path: str = "", *, root: bool = F
             elif not (root and name in _OBJECT_FIELDS):
                 yield from unknown_fields(item, below, here)
     elif isinstance(value, list | tuple):
-        items = _schema(schema.get("items"))
+        items = subschema(schema.get("items"))
         for index, item in enumerate(value):
             if items is not None:
                 yield from unknown_fields(item, items, f"{path}[{index}]")
@@ -61,11 +60,11 @@ def _members(
     value: Mapping[Any, Any], schema: Schema, *, root: bool
 ) -> Iterator[tuple[str, Any, Schema | None]]:
     """Name, value and schema of each member; the schema is None for a member that is not declared."""
-    properties = _schema(schema.get("properties")) or {}
+    properties = subschema(schema.get("properties")) or {}
     additional = schema.get("additionalProperties")
     named = root or schema.get(_EMBEDDED) is True
     for name, item in value.items():
-        below = _schema(properties.get(name))
+        below = subschema(properties.get(name))
         if named and name in _OBJECT_FIELDS:
             below = {_OPEN: True}
         elif below is None and isinstance(additional, Mapping):
@@ -78,10 +77,10 @@ def _members(
 def without_null_fields(value: Any, schema: Schema) -> Any:
     """``value`` changed in place: a null where the schema allows none, and has no default, is no field."""
     if isinstance(value, dict):
-        properties = _schema(schema.get("properties")) or {}
-        additional = _schema(schema.get("additionalProperties"))
+        properties = subschema(schema.get("properties")) or {}
+        additional = subschema(schema.get("additionalProperties"))
         for name in list(value):
-            below = _schema(properties.get(name)) or additional
+            below = subschema(properties.get(name)) or additional
             if below is None:
                 continue
             if _is_absent(value[name], below) and below.get("default") is None:
@@ -89,7 +88,7 @@ def without_null_fields(value: Any, schema: Schema) -> Any:
             else:
                 without_null_fields(value[name], below)
     elif isinstance(value, list):
-        items = _schema(schema.get("items"))
+        items = subschema(schema.get("items"))
         for item in value if items is not None else ():
             without_null_fields(item, items or {})
     return value
@@ -98,18 +97,18 @@ def without_null_fields(value: Any, schema: Schema) -> Any:
 def with_defaults(value: Any, schema: Schema) -> Any:
     """``value`` changed in place: absent fields with a default get it. A null that may not be is absent."""
     if isinstance(value, dict):
-        properties = _schema(schema.get("properties")) or {}
+        properties = subschema(schema.get("properties")) or {}
         for name, raw in properties.items():
-            below = _schema(raw) or {}
+            below = subschema(raw) or {}
             if below.get("default") is not None and (name not in value or _is_absent(value[name], below)):
                 value[name] = copy.deepcopy(below["default"])
-        additional = _schema(schema.get("additionalProperties"))
+        additional = subschema(schema.get("additionalProperties"))
         for name, item in value.items():
-            found = _schema(properties.get(name)) or additional
+            found = subschema(properties.get(name)) or additional
             if found is not None:
                 value[name] = _defaulted(item, found)
     elif isinstance(value, list):
-        items = _schema(schema.get("items"))
+        items = subschema(schema.get("items"))
         if items is not None:
             value[:] = [_defaulted(item, items) for item in value]
     return value
@@ -202,7 +201,7 @@ def _combined(value: Any, schema: Schema, path: str, was: Correlated | None) -> 
     if one and valid != 1:
         how = "Found none valid" if valid == 0 else f"Found {valid} valid alternatives"
         yield _invalid(path, value, f"{name} must validate one and only one schema (oneOf). {how}")
-    negated = _schema(schema.get("not"))
+    negated = subschema(schema.get("not"))
     if negated is not None and not problems(value, negated, path):
         yield _invalid(path, value, f"{name} must not validate the schema (not)")
 
@@ -273,7 +272,7 @@ def _array(value: list[Any], schema: Schema, path: str, was: Correlated | None) 
         yield _invalid(path, value, f"{path} in body should have at least {fewest} items")
     if isinstance(most, int) and len(value) > most:
         yield _cause("FieldValueTooMany", path, f"Too many: {len(value)}: must have at most {most} items")
-    items = _schema(schema.get("items"))
+    items = subschema(schema.get("items"))
     for index, item in enumerate(value if items is not None else ()):
         before = was.item(index) if was is not None else None
         yield from problems(item, items or {}, f"{path}[{index}]", was=before)
@@ -283,7 +282,7 @@ def duplicates(value: Any, schema: Schema, path: str = "", *, root: bool = False
     """The repeats in lists of the types ``set`` and ``map``."""
     if isinstance(value, list):
         yield from _duplicates(value, schema, path)
-        items = _schema(schema.get("items"))
+        items = subschema(schema.get("items"))
         for index, item in enumerate(value if items is not None else ()):
             yield from duplicates(item, items or {}, f"{path}[{index}]")
     elif isinstance(value, Mapping):
@@ -323,10 +322,6 @@ def _is_time(value: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _schema(value: Any) -> Schema | None:
-    return value if isinstance(value, Mapping) else None
 
 
 def _schemas(value: Any) -> list[Schema]:

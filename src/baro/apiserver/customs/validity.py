@@ -14,12 +14,12 @@ from typing import Any, Final
 from baro.apiserver.customs.jsonpath import JsonPathError, find
 from baro.apiserver.customs.schemas import problems, unknown_fields
 from baro.apiserver.rules import FieldPathError, check_rules, found, rule_tree, run_rules
+from baro.apiserver.rules.declared import Schema
 from baro.apiserver.status import Cause
 from baro.model.gotext import go_quote
 from baro.model.validation.causes import shown
 
 Body = dict[str, Any]
-Schema = Mapping[str, Any]
 
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")

@@ -13,7 +13,7 @@ from baro.apiserver.catalogue import DEFINITIONS, Served
 from baro.apiserver.registry.versions import kept
 from baro.apiserver.storage import ResourceKey
 from baro.model.quantity import Quantity, QuantityError
-from baro.model.validation.prepare import drop_deallocated
+from baro.model.validation.prepare import drop_deallocated, keep
 
 Body = dict[str, Any]
 
@@ -122,16 +122,16 @@ def prepare_update(served: Served, new: Body, old: Body, subresource: str) -> No
     """Puts back what this write may not touch, and counts the generation on."""
     meta, old_meta = new["metadata"], old["metadata"]
     for name in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
-        _keep(meta, old_meta, name)
+        keep(meta, old_meta, name)
     meta.pop("selfLink", None)
     if subresource == "status":
         _prepare_status(served, new, old)
     elif subresource == "finalize":
-        _keep(new, old, "status")
+        keep(new, old, "status")
     elif "status" in served.kind.subresources:
-        _keep(new, old, "status")
+        keep(new, old, "status")
         if served.key == NAMESPACES:
-            _keep(new.setdefault("spec", {}), old.get("spec") or {}, "finalizers")
+            keep(new.setdefault("spec", {}), old.get("spec") or {}, "finalizers")
     if served.key == LEASES:
         _drop_strategy(new)
     counted = _counts_generations(served) and not (subresource == "status" and served.custom is not None)
@@ -150,13 +150,13 @@ def _asked(served: Served, body: Body) -> Any:
 def _prepare_status(served: Served, new: Body, old: Body) -> None:
     names = new.keys() | old.keys() if served.custom is not None else {"spec"}
     for name in names - {"metadata", "status"}:
-        _keep(new, old, name)
+        keep(new, old, name)
     meta, old_meta = new["metadata"], old["metadata"]
     if served.key not in _OPEN_METADATA_IN_STATUS:
         for name in ("labels", "annotations", "finalizers", "ownerReferences"):
-            _keep(meta, old_meta, name)
+            keep(meta, old_meta, name)
     if served.key == PODS:
-        _keep(meta, old_meta, "ownerReferences")
+        keep(meta, old_meta, "ownerReferences")
         status, before = new.setdefault("status", {}), old.get("status") or {}
         for name in ("qosClass", "resourceClaimStatuses", "extendedResourceClaimStatus"):
             if name in before and not status.get(name):
@@ -164,10 +164,3 @@ def _prepare_status(served: Served, new: Body, old: Body) -> None:
     if served.key == CLAIMS:
         new.setdefault("status", {})
         drop_deallocated(new["status"], old.get("status") or {})
-
-
-def _keep(new: Body, old: Body, name: str) -> None:
-    if name in old:
-        new[name] = old[name]
-    else:
-        new.pop(name, None)

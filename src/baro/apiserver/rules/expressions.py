@@ -19,7 +19,7 @@ from baro.cel.code import Code, Frame, PlanError, Run
 from baro.cel.compiler import Compiler
 from baro.cel.computation import deep_stack
 from baro.cel.cost_bounds import Bounds
-from baro.cel.cost_estimate import _Estimator  # the engine's only door for sizes other than a device's
+from baro.cel.cost_estimate import Estimator
 from baro.cel.errors import CelCompileError, CelRuntimeError, Source
 from baro.cel.folds import WORK_LIMIT
 from baro.cel.parser import parse
@@ -147,7 +147,7 @@ def _lists(activation: Any) -> Lists:
 _KEYED: Final[dict[str, Callable[[Run, Run], Run]]] = {"_==_": _equals, "_!=_": _differs, "_+_": _plus}
 
 
-class _RuleEstimator(_Estimator):
+class _RuleEstimator(Estimator):
     """The engine's estimator with the sizes of a schema."""
 
     def __init__(self, declared: Declared) -> None:

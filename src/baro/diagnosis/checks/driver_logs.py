@@ -10,12 +10,14 @@ import re
 from collections.abc import Iterator
 
 from baro.diagnosis.checks.board import Board
-from baro.diagnosis.checks.logs import Line, matching
+from baro.diagnosis.checks.logs import at, matching
 from baro.diagnosis.checks.problem import Problem, on_node, problem
 from baro.diagnosis.checks.registrars import logs_of
 
 NAME = "dra"
 GROUP = "resource.k8s.io"
+_WIDTH = 300
+"""Characters of a line that are shown: the API server's reasons come late in it."""
 _KINDS = "ResourceSlice|ResourceClaimTemplate|ResourceClaim|DeviceClass|DeviceTaintRule"
 _UNSERVED = re.compile(
     rf"failed to (?:list|watch) \*(v\d+\w*)\.({_KINDS})\b.*could not find the requested resource"
@@ -51,18 +53,6 @@ def check(board: Board) -> Iterator[Problem]:
                 yield item
 
 
-def _shown(line: Line) -> str:
-    return line.excerpt(300)
-
-
-def _at(line: Line) -> str:
-    return f"node {line.node}: " if line.node else ""
-
-
-def _subject(line: Line) -> str:
-    return f"Node {line.node}" if line.node else line.place.partition(":")[0]
-
-
 def _unserved(board: Board) -> Iterator[Problem]:
     """A client asks for a version that the server does not serve (any more, or yet)."""
     served = board.evidence.served.get(GROUP, ())
@@ -74,11 +64,11 @@ def _unserved(board: Board) -> Iterator[Problem]:
         yield problem(
             NAME,
             "api-version-not-served",
-            f"{_at(line)}a driver asks for {kind} of {GROUP}/{version}, which the server does not serve"
+            f"{at(line.node)}a driver asks for {kind} of {GROUP}/{version}, which the server does not serve"
             + (f" (it serves {', '.join(served)})" if served else ""),
-            subject=_subject(line),
+            subject=line.subject,
             node=line.node,
-            evidence=(_shown(line),),
+            evidence=(line.excerpt(_WIDTH),),
             next=(f"kubectl get --raw /apis/{GROUP}", "kubectl get resourceslices"),
             remedy="Upgrade the driver to one that uses resource.k8s.io/v1, or serve the old version for"
             f" a while: --runtime-config={GROUP}/{version}=true on the API server.",
@@ -97,11 +87,11 @@ def _refused(board: Board) -> Iterator[Problem]:
         yield problem(
             NAME,
             "slice-refused",
-            f"{_at(line)}the API server refuses ResourceSlice {where}: {words[:300]}; none of its devices is"
-            " published, and the driver tries again for ever",
-            subject=_subject(line),
+            f"{at(line.node)}the API server refuses ResourceSlice {where}: {words[:300]}; none of its devices"
+            " is published, and the driver tries again for ever",
+            subject=line.subject,
             node=line.node,
-            evidence=(_shown(line),),
+            evidence=(line.excerpt(_WIDTH),),
             next=("kubectl get resourceslices", *logs_of(board, line.node, dra=True)),
             facts={
                 "cause": "slice-refused",
@@ -118,11 +108,11 @@ def _dropped(board: Board) -> Iterator[Problem]:
         yield problem(
             NAME,
             "slice-fields-dropped",
-            f"{_at(line)}the API server dropped fields of a driver's slices, because the feature gate"
+            f"{at(line.node)}the API server dropped fields of a driver's slices, because the feature gate"
             f"{'s' if len(gates) > 1 else ''} {', '.join(gates)} {'are' if len(gates) > 1 else 'is'} off",
-            subject=_subject(line),
+            subject=line.subject,
             node=line.node,
-            evidence=(_shown(line),),
+            evidence=(line.excerpt(_WIDTH),),
             next=("kubectl get resourceslices -o yaml", "kubectl version"),
             facts={"cause": "slice-fields-dropped", "gates": gates},
         )
@@ -134,10 +124,11 @@ def _forbidden(board: Board) -> Iterator[Problem]:
         yield problem(
             NAME,
             "driver-forbidden",
-            f"{_at(line)}{user} may not {verb} {resource} of {GROUP}: what runs under it cannot do its work",
+            f"{at(line.node)}{user} may not {verb} {resource} of {GROUP}: what runs under it cannot do"
+            " its work",
             subject=f"User {user}",
             node=line.node,
-            evidence=(_shown(line),),
+            evidence=(line.excerpt(_WIDTH),),
             next=(f"kubectl auth can-i {verb} {resource}.{GROUP} --as={user}",),
             facts={"cause": "driver-forbidden", "user": user, "verb": verb, "resource": resource},
         )
@@ -148,10 +139,11 @@ def _policy(board: Board) -> Iterator[Problem]:
         yield problem(
             NAME,
             "driver-forbidden",
-            f"{_at(line)}the admission policy {match[1]} denies what a driver publishes: {match[2].strip()}",
+            f"{at(line.node)}the admission policy {match[1]} denies what a driver publishes:"
+            f" {match[2].strip()}",
             subject=f"ValidatingAdmissionPolicy {match[1]}",
             node=line.node,
-            evidence=(_shown(line),),
+            evidence=(line.excerpt(_WIDTH),),
             next=(f"kubectl get validatingadmissionpolicy {match[1]} -o yaml",),
             facts={"cause": "driver-forbidden", "policy": match[1]},
         )
@@ -164,11 +156,11 @@ def _socket(board: Board) -> Iterator[Problem]:
         yield problem(
             NAME,
             "kubelet-directory-wrong",
-            f"{_at(line)}a plugin finds no {directory}: it is not mounted from the host, or the kubelet uses"
-            " another root directory",
-            subject=_subject(line),
+            f"{at(line.node)}a plugin finds no {directory}: it is not mounted from the host, or the kubelet"
+            " uses another root directory",
+            subject=line.subject,
             node=line.node,
-            evidence=(_shown(line),),
+            evidence=(line.excerpt(_WIDTH),),
             next=(on_node(line.node, "ps -o args= -C kubelet"), on_node(line.node, f"ls -ld {directory}")),
             facts={"cause": "kubelet-directory-wrong", "directory": directory},
         )

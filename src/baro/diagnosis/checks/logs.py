@@ -207,12 +207,22 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     at: int = 0
     """Where in the text that begins for which the line was taken."""
 
+    @property
+    def subject(self) -> str:
+        """The node that the line is of, else the file."""
+        return f"Node {self.node}" if self.node else self.place.partition(":")[0]
+
     def excerpt(self, width: int = 240) -> str:
         """The place, and as much of the text as tells: long lines are cut around what was found."""
         start = max(0, self.at - width // 3) if len(self.text) > width else 0
         end = start + width
         cut = f"{'… ' if start else ''}{self.text[start:end]}{' …' if end < len(self.text) else ''}"
         return f"{self.place}: {cut}"
+
+
+def at(node: str | None) -> str:
+    """How a message begins that is about a node; nothing for none."""
+    return f"node {node}: " if node else ""
 
 
 def lines(evidence: Evidence, *words: str, events_only: bool = False) -> Iterator[Line]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from baro.diagnosis.checks.board import Board
-from baro.diagnosis.checks.logs import Line, matching
+from baro.diagnosis.checks.logs import Line, at, matching
 from baro.diagnosis.checks.problem import Lost, Problem, count, named, on_node, problem
 from baro.diagnosis.checks.registrars import logs_of
 from baro.diagnosis.checks.resources import counted_ids, gpu_resources, has_gpus_by_label
@@ -91,20 +91,8 @@ def rejections(board: Board) -> Iterator[Problem]:
     yield from _unavailable(board)
 
 
-def _at(node: str | None) -> str:
-    return f"node {node}: " if node else ""
-
-
-def _subject(line: Line) -> str:
-    return f"Node {line.node}" if line.node else line.place.partition(":")[0]
-
-
 def _all(board: Board, node: str | None) -> frozenset[str]:
     return counted_ids(node or "?", "gpu", range(board.physical.get(node or "", 0)))
-
-
-def _shown(line: Line) -> str:
-    return line.excerpt()
 
 
 # --- the plugin finds nothing -----------------------------------------------------------------------------
@@ -135,13 +123,13 @@ def _blind(board: Board) -> Iterator[Problem]:
         yield problem(
             NAME,
             "plugin-finds-no-gpus",
-            f"{_at(node)}{who} finds no GPU"
+            f"{at(node)}{who} finds no GPU"
             + (": " if severity is Severity.ERROR else ", and no label says that the node has any: ")
             + why,
             subject=f"Node {node}" if node else file,
             node=node,
             severity=severity,
-            evidence=tuple(dict.fromkeys(_shown(line) for line in told[:3])),
+            evidence=tuple(dict.fromkeys(line.excerpt() for line in told[:3])),
             next=(on_node(node, "nvidia-smi -L"), *logs_of(board, node)),
             remedy=remedy,
             lost=Lost(gpus=_all(board, node), basis="GPUs of the node, by its labels"),
@@ -179,11 +167,11 @@ def _lost_access(board: Board, line: Line, node: str | None) -> Problem:
     return problem(
         NAME,
         "plugin-lost-device-access",
-        f"{_at(node)}the device plugin gets an unknown error from NVML: its container lost access to the"
+        f"{at(node)}the device plugin gets an unknown error from NVML: its container lost access to the"
         " devices, which are fine on the host as long as nvidia-smi answers there",
-        subject=_subject(line),
+        subject=line.subject,
         node=node,
-        evidence=(_shown(line),),
+        evidence=(line.excerpt(),),
         next=(on_node(node, "nvidia-smi -L"), *logs_of(board, node)),
         remedy="Delete the plugin pod; its DaemonSet makes a new one that sees the devices.",
         lost=Lost(gpus=_all(board, node), basis="GPUs of the node, by its labels"),
@@ -201,11 +189,11 @@ def _stopped(board: Board) -> Iterator[Problem]:
         yield problem(
             NAME,
             "lost-gpu-stops-plugin",
-            f"{_at(line.node)}a lost GPU keeps the device plugin from starting, so the node offers none of"
+            f"{at(line.node)}a lost GPU keeps the device plugin from starting, so the node offers none of"
             " its GPUs",
-            subject=_subject(line),
+            subject=line.subject,
             node=line.node,
-            evidence=(_shown(line),),
+            evidence=(line.excerpt(),),
             next=(on_node(line.node, "nvidia-smi -q -x"), on_node(line.node, "dmesg -T | grep -i xid")),
             lost=Lost(gpus=_all(board, line.node), basis="all GPUs of the node"),
             facts={"cause": "lost-gpu-stops-plugin", "action": "cordon"},
@@ -217,11 +205,11 @@ def _mixed(board: Board) -> Iterator[Problem]:
         yield problem(
             NAME,
             "mig-layout-not-single",
-            f"{_at(line.node)}the device plugin stops: {match[1].strip()[:160]}; with the strategy single"
+            f"{at(line.node)}the device plugin stops: {match[1].strip()[:160]}; with the strategy single"
             " all GPUs of a node are divided alike",
-            subject=_subject(line),
+            subject=line.subject,
             node=line.node,
-            evidence=(_shown(line),),
+            evidence=(line.excerpt(),),
             next=(on_node(line.node, "nvidia-smi -L"), *logs_of(board, line.node)),
             lost=Lost(gpus=_all(board, line.node), basis="all GPUs of the node"),
             facts={"cause": "mig-layout-not-single"},
@@ -241,10 +229,10 @@ def _given_up(board: Board) -> Iterator[Problem]:
         yield problem(
             NAME,
             "device-marked-unhealthy",
-            f"{_at(node)}the device plugin gave up {named(names)}, and no Xid for it is in the logs given",
-            subject=_subject(marks[0][0]),
+            f"{at(node)}the device plugin gave up {named(names)}, and no Xid for it is in the logs given",
+            subject=marks[0][0].subject,
             node=node,
-            evidence=tuple(_shown(line) for line, _ in marks[:3]),
+            evidence=tuple(line.excerpt() for line, _ in marks[:3]),
             next=(on_node(node, "dmesg -T | grep -i xid"), on_node(node, "nvidia-smi -q -x")),
             lost=Lost(
                 gpus=frozenset(f"{node or '?'}/{name}" for name in names if name != "all devices")
@@ -270,10 +258,10 @@ def _container(board: Board) -> Iterator[Problem]:
         yield problem(
             NAME,
             "container-lost-gpus",
-            f"{_at(line.node)}{who} lost its GPUs while it ran: NVML answers with an unknown error",
-            subject=f"Pod {line.pod}" if line.pod else _subject(line),
+            f"{at(line.node)}{who} lost its GPUs while it ran: NVML answers with an unknown error",
+            subject=f"Pod {line.pod}" if line.pod else line.subject,
             node=line.node,
-            evidence=(_shown(line),),
+            evidence=(line.excerpt(),),
             next=(
                 on_node(line.node, "nvidia-smi -L"),
                 on_node(line.node, "journalctl -b -g 'Reloading|daemon-reload'"),
@@ -285,7 +273,7 @@ def _container(board: Board) -> Iterator[Problem]:
 def _too_large(board: Board) -> Iterator[Problem]:
     told: set[str] = set()
     for line, match in matching(board.evidence, _TOO_LARGE, "maximum request size", "too large"):
-        subject = f"Pod {line.pod}" if line.pod else _subject(line)
+        subject = f"Pod {line.pod}" if line.pod else line.subject
         if subject in told or "shared" not in line.text:
             continue
         told.add(subject)
@@ -297,7 +285,7 @@ def _too_large(board: Board) -> Iterator[Problem]:
             " which the device plugin refuses",
             subject=subject,
             node=line.node,
-            evidence=(_shown(line),),
+            evidence=(line.excerpt(),),
             next=("kubectl get pods -A --field-selector status.phase=Failed",),
             facts={"cause": "shared-request-too-large", "most": int(most)},
         )
@@ -318,13 +306,13 @@ def _unavailable(board: Board) -> Iterator[Problem]:
         yield problem(
             NAME,
             "devices-gone-at-admission",
-            f"{_at(node)}the kubelet turned away {count(times, 'pod')} that asked for {match[2]} {resource}:"
+            f"{at(node)}the kubelet turned away {count(times, 'pod')} that asked for {match[2]} {resource}:"
             f" it had {match[3]}"
             + ("; all devices are there now" if over else " although the scheduler counted enough"),
-            subject=_subject(line),
+            subject=line.subject,
             node=node,
             severity=Severity.INFO if over else Severity.WARNING,
-            evidence=(_shown(line),),
+            evidence=(line.excerpt(),),
             next=(
                 "kubectl get pods -A --field-selector status.phase=Failed",
                 f"kubectl describe node {node}" if node else "kubectl get nodes",

@@ -22,7 +22,7 @@ from baro.diagnosis.explain.otherclass import other_classes
 from baro.diagnosis.explain.otherrule import other_rule, other_rules
 from baro.diagnosis.explain.placed import NOT_KNOWN, holding, unprepared
 from baro.diagnosis.explain.plugin import plugin_notes
-from baro.diagnosis.explain.references import Standing, class_names, gated, standing
+from baro.diagnosis.explain.references import Standing, class_names, standing
 from baro.diagnosis.explain.result import Cause, Explanation, Holding, Miss, SchedulerWord, Step, Verdict
 from baro.diagnosis.explain.rules import rules_of
 from baro.diagnosis.explain.subjects import Subject
@@ -58,7 +58,7 @@ def _pod(world: World, pod: Pod) -> Explanation:
     if pod.spec.node_name:
         return _bound(world, pod)
     stands = standing(world, pod)
-    planner = gated(pod)
+    planner = pods.gated(pod)
     names = _names(world)
     open_claims = with_wish(stands.open, pod)
     question = Question(
@@ -230,7 +230,7 @@ def _behind_the_gate(
 def _notes(world: World, pod: Pod, stands: Standing) -> list[str]:
     found = []
     told = pod.metadata.annotations.get(REASON_ANNOTATION)
-    if told and not gated(pod):
+    if told and not pods.gated(pod):
         found.append(f"the planner said: {told}")
     if stands.assumed:
         found.append(f"taken from their templates, since they are not made yet: {', '.join(stands.assumed)}")
@@ -240,7 +240,7 @@ def _notes(world: World, pod: Pod, stands: Standing) -> list[str]:
         )
     rules = rules_of(world, pod)
     found += rules.notes()
-    if gated(pod) and rules.names:
+    if pods.gated(pod) and rules.names:
         found.append(f"the planner does not look at the pod's {', '.join(rules.names)}; kube-scheduler does")
     found += [f"{item.source}: {item.why}" for item in world.evidence.missing if item.source in _NEEDED]
     found += [error.what for error in world.evidence.unreadable[:2]]

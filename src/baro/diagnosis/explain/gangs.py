@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from baro.allocator import Policy
-from baro.diagnosis.explain.references import gated
 from baro.diagnosis.explain.result import Cause, Change, Miss, MissKind, Step, Verdict
 from baro.diagnosis.explain.world import World
 from baro.inventory import claim_name
@@ -53,7 +52,7 @@ def gang_answer(world: World, pod: Pod) -> GangAnswer | None:
         if key[0] == GANG_LABEL:
             return GangAnswer(notes=(f"{note}the pod has no gate {PLACEMENT_GATE}",))
         return GangAnswer(notes=(f"{note}the pod is kube-scheduler's, and it knows no {key[0]}",))
-    planner = gated(pod)
+    planner = pods.gated(pod)
     return world.once(("gang", *key, planner), lambda: _answer(world, key, planner=planner))
 
 
@@ -73,8 +72,8 @@ def with_gang(
 
 def _effective(pod: Pod, source: str) -> bool:
     """Whether somebody places the pod by its gang."""
-    if source == GANG_LABEL or gated(pod):
-        return gated(pod)
+    if source == GANG_LABEL or pods.gated(pod):
+        return pods.gated(pod)
     return source == _KUBERNETES or pod.spec.scheduler_name not in ("", _DEFAULT_SCHEDULER)
 
 

@@ -46,7 +46,7 @@ def standing(world: World, pod: Pod) -> Standing:
     found = _Claims(world, pod)
     found.read()
     gates = list(_gates(world, pod))
-    volumes = [] if gated(pod) else list(rules_of(world, pod).stops())
+    volumes = [] if pods.gated(pod) else list(rules_of(world, pod).stops())
     late = [*volumes, *_reserved(world, pod, found.allocated), *_classes(world, found.open)]
     exclusive = list(_exclusive(world, pod, found.open))
     causes = [*gates, *found.causes, *(cause for cause, _ in late), *exclusive]
@@ -80,11 +80,6 @@ def _step(causes: Sequence[Cause]) -> Step | None:
     return Step.CLASS if causes[0].code in classes else Step.REFERENCE
 
 
-def gated(pod: Pod) -> bool:
-    """Whether the pod waits for baro's planner."""
-    return any(gate.name == PLACEMENT_GATE for gate in pod.spec.scheduling_gates)
-
-
 def _gates(world: World, pod: Pod) -> Iterator[Cause]:
     others = [gate.name for gate in pod.spec.scheduling_gates if gate.name != PLACEMENT_GATE]
     if others:
@@ -94,7 +89,7 @@ def _gates(world: World, pod: Pod) -> Iterator[Cause]:
             evidence=("kube-scheduler does not look at a pod with a gate; whoever set it must remove it",),
             next=f"kubectl -n {key_of(pod)[0]} get pod {pod.metadata.name} -o yaml",
         )
-    if gated(pod):
+    if pods.gated(pod):
         yield Cause(
             code="pending-planner",
             message=f"the pod waits for baro's planner (gate {PLACEMENT_GATE})",
@@ -293,7 +288,7 @@ def class_names(claim: ResourceClaim) -> Iterator[tuple[str, str]]:
 
 def _exclusive(world: World, pod: Pod, claims: Sequence[ResourceClaim]) -> Iterator[Cause]:
     """Classes that only baro's planner allocates, asked for by a pod that does not wait for it."""
-    if gated(pod):
+    if pods.gated(pod):
         return
     seen = set[str]()
     for claim in claims:

@@ -45,18 +45,18 @@ def prepare_update(body: Mapping[str, Any], old: Mapping[str, Any], rules: Rules
     metadata, before = new.setdefault("metadata", {}), old.get("metadata", {})
     for name in _SERVER_METADATA:
         if name != "uid" or not metadata.get("uid"):
-            _keep(metadata, before, name)
+            keep(metadata, before, name)
     if subresource == "status":
-        _keep(new, old, "spec")
+        keep(new, old, "spec")
         kept: tuple[str, ...] = ()
         if is_resource(new):
             kept = ("labels", "annotations", "finalizers", "ownerReferences")
         elif new.get("kind") == "Pod":
             kept = ("ownerReferences",)
         for name in kept:
-            _keep(metadata, before, name)
+            keep(metadata, before, name)
     elif _has_status(new):
-        _keep(new, old, "status")
+        keep(new, old, "status")
     deallocates = subresource == "status" and new.get("kind") == "ResourceClaim" and is_resource(new)
     dropped_first = rules.since("1.35")  # 1.34 compared devices by shares that it dropped afterwards
     if dropped_first:
@@ -120,7 +120,8 @@ def _has_status(body: Mapping[str, Any]) -> bool:
     return body.get("kind") in ("ResourceClaim", "DeviceTaintRule", "Pod", "Node", "Namespace")
 
 
-def _keep(new: Body, old: Mapping[str, Any], name: str) -> None:
+def keep(new: Body, old: Mapping[str, Any], name: str) -> None:
+    """The field as it was: what a request says of it does not count."""
     if name in old:
         new[name] = old[name]
     else:

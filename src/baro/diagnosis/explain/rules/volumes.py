@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
-NO_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 NO_ZONE = "node(s) had no available volume zone"
 IN_USE = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by"
